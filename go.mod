@@ -1,0 +1,3 @@
+module github.com/dshx/dshx
+
+go 1.26
