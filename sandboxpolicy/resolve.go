@@ -68,7 +68,7 @@ func Resolve(req Request, facts Facts) (*Policy, []Notice, error) {
 	b := &builder{req: req, r: newResolver(facts), p: &Policy{unprot: 0}, uid: facts.Getuid()}
 	for _, step := range [...]func() error{
 		b.findHomes, b.findWorkspace, b.readConfigs, b.choosePreset, b.findTmp,
-		b.addDenies, b.addAllows, b.addLimits, b.addEnv, b.check,
+		b.addDenies, b.addAllows, b.addLimits, b.findCwd, b.addEnv,
 	} {
 		if err := step(); err != nil {
 			return nil, nil, err
@@ -705,9 +705,9 @@ func (b *builder) addLimits() error {
 	return nil
 }
 
-// check is the last step: what the policy says must leave a command a place
-// to start in.
-func (b *builder) check() error {
+// findCwd decides where commands start. The policy must leave them that
+// place, and the workspace.
+func (b *builder) findCwd() error {
 	p := b.p
 	cwd := b.pwd
 	flag := ""
