@@ -56,7 +56,6 @@ type builder struct {
 	space   *config
 	notices []Notice
 	xdgConf string // directory of the user's configuration, resolved
-	denied  map[string]bool
 }
 
 // Resolve makes the policy that req asks for on the disk that facts sees.
@@ -563,7 +562,6 @@ func (b *builder) addAllows() error {
 		b.findGit()
 	}
 	b.indexWrites()
-	b.listProtected()
 	return nil
 }
 

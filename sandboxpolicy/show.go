@@ -11,7 +11,7 @@ func (p *Policy) Promises() []Promise {
 	}
 	if p.mode != modeFull {
 		out = append(out, PromiseWrite, PromiseSecrets)
-		if len(p.protected) > 0 {
+		if p.protects() {
 			out = append(out, PromiseProtectedPaths)
 		}
 		out = append(out, PromiseMetadata, PromiseUnixSockets, PromiseUnixDatagram, PromiseAbstractSockets)
@@ -30,3 +30,8 @@ func (p *Policy) Promises() []Promise {
 
 // Rules is every rule with its origin, for `policy show`.
 func (p *Policy) Rules() []RuleLine { return nil }
+
+// protects reports whether anything is protected, without listing it.
+func (p *Policy) protects() bool {
+	return len(p.protAt) > 0 || p.mode == modeWrite && p.unprot != 1<<uint(len(protectedNames))-1
+}
