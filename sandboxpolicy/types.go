@@ -283,6 +283,7 @@ type Policy struct {
 	approvals    string
 	approvalsOrg string
 	unknownCmds  string
+	unknownOrg   string
 
 	workspace, workspaceOrg string
 	cwd                     string
