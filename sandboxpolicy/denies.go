@@ -476,8 +476,8 @@ func (p *Policy) listProtected() {
 			}
 			switch {
 			case k >= protFirstTool:
-				if r.why == whyWorkspace {
-					add(join(r.Path, strings.TrimSuffix(name, "/")), name)
+				if within(p.workspace, r.Path) {
+					add(join(p.workspace, strings.TrimSuffix(name, "/")), name)
 				}
 			case k == protModules:
 				glob(r.Path, "**/.git/modules/**/{config,config.worktree,hooks,commondir,gitdir,info/attributes}", name)

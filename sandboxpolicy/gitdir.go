@@ -55,6 +55,9 @@ func (b *builder) findGit() {
 		b.ignoreOutside(dir)
 		return
 	}
+	if b.p.mode != modeWrite {
+		return // a grant of the workspace is one of the workspace alone
+	}
 	if why := b.grantGit(dir, dot); why != "" {
 		b.pointerIgnored(dot, ".git names "+quote(dir)+", which "+why+"; nothing there becomes writable")
 	}

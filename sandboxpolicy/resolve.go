@@ -563,10 +563,11 @@ func (b *builder) addAllows() error {
 			return err
 		}
 	}
-	if p.mode == modeWrite {
-		b.findGit()
-	}
 	b.indexWrites()
+	if w := p.writing(p.workspace); w != nil && w.why != whyTmp {
+		b.findGit()
+		b.indexWrites()
+	}
 	return nil
 }
 

@@ -198,7 +198,7 @@ func (p *Policy) protectedName(op Op, path string, w *PathRule) string {
 		if len(w.Keep) > 0 && path != w.Path {
 			k = protectedGit(path[len(w.Path)+1:])
 		}
-	} else if ws := p.workspace; p.mode == modeWrite && below(path, ws) {
+	} else if ws := p.workspace; below(path, ws) {
 		k = protectedIn(path[len(ws)+1:], true)
 		if ws == "/" {
 			k = protectedIn(path[1:], true)
