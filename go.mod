@@ -2,6 +2,6 @@ module github.com/dshx/dshx
 
 go 1.26.0
 
-require (
-	golang.org/x/sys v0.50.0
-)
+require golang.org/x/sys v0.50.0
+
+require pgregory.net/rapid v1.3.0
