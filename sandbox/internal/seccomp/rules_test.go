@@ -308,3 +308,45 @@ func TestFilter_OtherEntriesHaveNoCalls(t *testing.T) {
 		}
 	}
 }
+
+func TestWithMark_LetsOnlyTheSecretSetTheMark(t *testing.T) {
+	prog, err := Build(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := [2]uint64{0x1122334455667788, 0x99aabbccddeeff00}
+	marked := WithMark(prog, secret)
+	set := func(a ...uint64) Data {
+		d := Data{Nr: unix.SYS_PRLIMIT64, Arch: native.audit}
+		copy(d.Args[:], a)
+		return d
+	}
+	for _, tt := range []struct {
+		name string
+		d    Data
+		ok   bool
+	}{
+		{"the secret", set(0, unix.RLIMIT_RTTIME, 1, 0, secret[0], secret[1]), true},
+		{"no secret", set(0, unix.RLIMIT_RTTIME, 1), false},
+		{"half of it", set(0, unix.RLIMIT_RTTIME, 1, 0, secret[0]), false},
+		{"the other half", set(0, unix.RLIMIT_RTTIME, 1, 0, 0, secret[1]), false},
+		{"low words only", set(0, unix.RLIMIT_RTTIME, 1, 0, secret[0]&0xffffffff, secret[1]&0xffffffff), false},
+		{"another process", set(7, unix.RLIMIT_RTTIME, 1, 0, secret[0], secret[1]), false},
+	} {
+		got, err := Run(marked, tt.d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (got == unix.SECCOMP_RET_ALLOW) != tt.ok {
+			t.Errorf("%s: got %#x, want allowed: %v", tt.name, got, tt.ok)
+		}
+	}
+	for nr := int32(0); nr < 500; nr++ {
+		d := Data{Nr: nr, Arch: native.audit, Args: [6]uint64{1, 2, 3, 4, 5, 6}}
+		a, _ := Run(prog, d)
+		b, _ := Run(marked, d)
+		if a != b {
+			t.Errorf("system call %d: %#x with the preamble, %#x without", nr, b, a)
+		}
+	}
+}
