@@ -20,6 +20,7 @@ var ErrClosed = errors.New("the domain is closed")
 // outside of what the policy's Verdict allows.
 type doThread struct {
 	work  chan func()
+	quit  chan struct{}
 	ended chan struct{}
 }
 
@@ -61,7 +62,7 @@ func (d *Domain) doer() (*doThread, error) {
 	if d.do != nil {
 		return d.do, nil
 	}
-	t := &doThread{work: make(chan func()), ended: make(chan struct{})}
+	t := &doThread{work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{})}
 	ready := make(chan error, 1)
 	go t.run(d, ready)
 	if err := <-ready; err != nil {
@@ -95,12 +96,17 @@ func (t *doThread) run(d *Domain, ready chan<- error) {
 		}
 	}
 	ready <- nil
-	for f := range t.work {
-		f()
+	for {
+		select {
+		case f := <-t.work:
+			f()
+		case <-t.quit:
+			return
+		}
 	}
 }
 
 func (t *doThread) close() {
-	close(t.work)
+	close(t.quit)
 	<-t.ended
 }

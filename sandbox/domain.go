@@ -30,6 +30,7 @@ type Domain struct {
 	state  state
 
 	work  chan func()   // run on the thread
+	quit  chan struct{} // closed to let the thread end
 	ended chan struct{} // the thread has ended
 
 	// Used on the thread alone.
@@ -45,12 +46,12 @@ type Domain struct {
 	server  *supervise.Server
 	served  chan struct{}
 
-	mu       sync.Mutex
-	closed   bool
-	byMark   map[uint64]*Cmd
-	notices  []sandboxpolicy.Notice
-	anyone   recorder // denials that belong to no command
-	do       *doThread
+	mu      sync.Mutex
+	closed  bool
+	byMark  map[uint64]*Cmd
+	notices []sandboxpolicy.Notice
+	anyone  recorder // denials that belong to no command
+	do      *doThread
 }
 
 // NewDomain puts a policy in force. Close ends it, and with it every command
@@ -61,7 +62,7 @@ type Domain struct {
 func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	d := &Domain{
 		policy: p, host: ProbeHost(),
-		work: make(chan func()), ended: make(chan struct{}),
+		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
 		byMark: map[uint64]*Cmd{},
 	}
 	d.state = state{p: p, h: &d.host}
@@ -134,10 +135,15 @@ func (d *Domain) thread(ready chan<- threadReady) {
 	if r.err != nil {
 		return
 	}
-	for f := range d.work {
-		f()
+	for {
+		select {
+		case f := <-d.work:
+			f()
+		case <-d.quit:
+			_ = d.stack.Free()
+			return
+		}
 	}
-	_ = d.stack.Free()
 }
 
 // restrict makes the calling thread what the commands inherit. Its order
@@ -221,13 +227,7 @@ var filterNetwork = map[sandboxpolicy.Network]seccomp.Net{
 // on runs f on the domain's thread and waits for it; false when the domain is
 // closed.
 func (d *Domain) on(f func()) bool {
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
-		return false
-	}
 	done := make(chan struct{})
-	d.mu.Unlock()
 	select {
 	case d.work <- func() { f(); close(done) }:
 		<-done
@@ -294,12 +294,6 @@ func (d *Domain) isGuard(pid int) bool {
 
 // Close ends every process of the domain, at once, and frees what it uses.
 func (d *Domain) Close() error {
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
-		return nil
-	}
-	d.mu.Unlock()
 	d.signalAll(unix.SIGKILL)
 	d.shutDown()
 	return nil
@@ -314,7 +308,7 @@ func (d *Domain) shutDown() {
 	if !first {
 		return
 	}
-	close(d.work)
+	close(d.quit)
 	<-d.ended // its children get SIGKILL, the guard its signal
 	if do != nil {
 		do.close()

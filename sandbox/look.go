@@ -3,7 +3,7 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
-	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -122,17 +122,27 @@ func interpreter(path string) (kind, interp string) {
 		}
 		return "interpreter", string(line)
 	}
-	if !bytes.HasPrefix(head, []byte(elf.ELFMAG)) {
+	return elfLoader(f, head)
+}
+
+// elfLoader reads PT_INTERP of a 64-bit little-endian ELF file: elf(5).
+func elfLoader(f io.ReaderAt, head []byte) (kind, interp string) {
+	le := binary.LittleEndian
+	if len(head) < 64 || string(head[:6]) != "\x7fELF\x02\x01" {
 		return "", ""
 	}
-	e, err := elf.NewFile(f)
-	if err != nil {
-		return "", ""
-	}
-	for _, p := range e.Progs {
-		if p.Type == elf.PT_INTERP && p.Filesz < 4096 {
-			b, _ := io.ReadAll(p.Open())
-			return "interpreter", string(bytes.TrimRight(b, "\x00"))
+	at, size, n := int64(le.Uint64(head[32:])), int64(le.Uint16(head[54:])), int(le.Uint16(head[56:]))
+	var ph [56]byte
+	for i := 0; i < n && size >= int64(len(ph)); i++ {
+		if _, err := f.ReadAt(ph[:], at+int64(i)*size); err != nil {
+			return "", ""
+		}
+		if length := le.Uint64(ph[32:]); le.Uint32(ph[:]) == 3 && length < 4096 { // PT_INTERP
+			b := make([]byte, length)
+			if _, err := f.ReadAt(b, int64(le.Uint64(ph[8:]))); err != nil {
+				return "", ""
+			}
+			return "loader", string(bytes.TrimRight(b, "\x00"))
 		}
 	}
 	return "", ""
