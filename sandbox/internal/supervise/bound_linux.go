@@ -1,0 +1,5 @@
+package supervise
+
+type boundSockets struct{}
+
+func (b *boundSockets) init() {}

@@ -1,0 +1,3 @@
+package supervise
+
+var helperSocketOps = map[string]func(a []string) (string, error){}
