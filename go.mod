@@ -2,6 +2,4 @@ module github.com/dshx/dshx
 
 go 1.26.0
 
-require (
-	golang.org/x/sys v0.50.0
-)
+require golang.org/x/sys v0.50.0

@@ -23,6 +23,11 @@ import (
 
 const helperEnv = "DSHX_SUPERVISE_HELPER"
 
+// The main thread stays the main goroutine's: a goroutine that ends while
+// locked to it doesn't end the thread, and the filter would never lose its
+// last task.
+func init() { runtime.LockOSThread() }
+
 // TestMain makes the test binary its own confined program.
 func TestMain(m *testing.M) {
 	if os.Getenv(helperEnv) != "" {

@@ -459,7 +459,7 @@ func sysFileSetattr(w *worker, a *[6]uint64) answer {
 		e = w.permit(sandboxpolicy.OpFlags, o)
 	}
 	if e == 0 {
-		e = fileSetattr(o.fd, attr)
+		e = fileSetattr(w.s.procFD, w.entry(o.fd), attr)
 	}
 	return failed(e)
 }

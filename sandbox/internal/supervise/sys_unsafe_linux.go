@@ -180,10 +180,9 @@ func fremovexattr(fd int, name []byte) unix.Errno {
 	return e
 }
 
-func fileSetattr(fd int, attr []byte) unix.Errno {
-	empty := [1]byte{}
-	_, _, e := unix.Syscall6(unix.SYS_FILE_SETATTR, uintptr(fd), uintptr(unsafe.Pointer(&empty[0])),
-		uintptr(unsafe.Pointer(&attr[0])), uintptr(len(attr)), unix.AT_EMPTY_PATH, 0)
+func fileSetattr(dirfd int, path, attr []byte) unix.Errno {
+	_, _, e := unix.Syscall6(unix.SYS_FILE_SETATTR, uintptr(dirfd), uintptr(unsafe.Pointer(&path[0])),
+		uintptr(unsafe.Pointer(&attr[0])), uintptr(len(attr)), 0, 0)
 	return e
 }
 
