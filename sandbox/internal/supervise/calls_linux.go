@@ -53,6 +53,37 @@ func init() {
 		unix.SYS_FILE_SETATTR:  sysFileSetattr,
 		unix.SYS_TRUNCATE:      sysTruncate,
 		unix.SYS_IOCTL:         sysIoctl,
+
+		unix.SYS_CONNECT:  sysConnect,
+		unix.SYS_BIND:     sysBind,
+		unix.SYS_LISTEN:   sysListen,
+		unix.SYS_SENDTO:   sysSendto,
+		unix.SYS_SENDMSG:  sysSendmsg,
+		unix.SYS_SENDMMSG: sysSendmmsg,
+
+		unix.SYS_KILL:               sysKill,
+		unix.SYS_TKILL:              sysTkill,
+		unix.SYS_TGKILL:             sysTgkill,
+		unix.SYS_RT_SIGQUEUEINFO:    sysTkill,
+		unix.SYS_RT_TGSIGQUEUEINFO:  sysTgkill,
+		unix.SYS_PIDFD_SEND_SIGNAL:  sysPidfdSendSignal,
+		unix.SYS_SETPRIORITY:        sysSetpriority,
+		unix.SYS_IOPRIO_SET:         sysIoprioSet,
+		unix.SYS_SCHED_SETAFFINITY:  sysSched,
+		unix.SYS_SCHED_SETATTR:      sysSched,
+		unix.SYS_SCHED_SETPARAM:     sysSched,
+		unix.SYS_SCHED_SETSCHEDULER: sysSched,
+		unix.SYS_PRLIMIT64:          sysPrlimit,
+
+		unix.SYS_SOCKET:     sysSocket,
+		unix.SYS_SOCKETPAIR: sysSocketpair,
+		unix.SYS_UNSHARE:    sysUnshare,
+		unix.SYS_CLONE:      sysClone,
+		unix.SYS_SETNS:      sysSetns,
+		unix.SYS_MOUNT:      refusePath("mount", 1),
+		unix.SYS_UMOUNT2:    refusePath("umount", 0),
+		unix.SYS_PIVOT_ROOT: refusePath("pivot_root", 0),
+		unix.SYS_CHROOT:     refusePath("chroot", 0),
 	} {
 		handlers[nr] = h
 	}
