@@ -53,12 +53,12 @@ func (c *Cmd) anyLeft() bool {
 }
 
 // EndLeftBehind ends the processes that an exclusive command left behind when
-// it ended, SIGTERM first, and returns how many there were.
-func (c *Cmd) EndLeftBehind() int {
+// it ended, SIGTERM first, and returns which there were.
+func (c *Cmd) EndLeftBehind() []int {
 	if !c.anyLeft() {
-		return 0
+		return nil
 	}
-	n := len(c.Tree())
+	pids := c.Tree()
 	c.SignalTree(unix.SIGTERM)
 	c.SignalTree(unix.SIGCONT)
 	grace := c.KillAfter
@@ -72,7 +72,7 @@ func (c *Cmd) EndLeftBehind() int {
 		}
 		time.Sleep(wait)
 	}
-	return n
+	return pids
 }
 
 // CloseTerminal ends the session of a command that had a terminal, once its
