@@ -83,3 +83,20 @@ func (c *Cmd) CloseTerminal() {
 	}
 	_ = c.Terminal.Master.Close()
 }
+
+// Reap takes the statuses of orphans that have ended while the command runs
+// on a terminal; without one Wait does.
+func (c *Cmd) Reap() {
+	if c.monitor != nil {
+		c.anyLeft()
+	}
+}
+
+// SignalGroup sends sig to the process group that the command leads on its
+// terminal.
+func (c *Cmd) SignalGroup(sig unix.Signal) error {
+	if c.monitor == nil {
+		return c.Signal(sig)
+	}
+	return unix.Kill(-c.Process.Pid, sig)
+}
