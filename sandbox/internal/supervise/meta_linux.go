@@ -271,7 +271,7 @@ func setxattrOn(w *worker, o object, e unix.Errno, x xattr) answer {
 		e = w.permit(sandboxpolicy.OpXattr, o)
 	}
 	if e == 0 {
-		e = setxattr(procPath(o.fd), x.name, x.value, x.flags)
+		e = setxattr(w.entry(o.fd), x.name, x.value, x.flags)
 	}
 	return failed(e)
 }
@@ -303,7 +303,7 @@ func fsetxattrFD(w *worker, fd int32, name, value, size, flags uint64) answer {
 	case o.dup:
 		e = fsetxattr(o.fd, x.name, x.value, x.flags)
 	default:
-		e = setxattr(procPath(o.fd), x.name, x.value, x.flags)
+		e = setxattr(w.entry(o.fd), x.name, x.value, x.flags)
 	}
 	return failed(e)
 }
@@ -381,7 +381,7 @@ func removexattrPath(w *worker, dirfd int32, path, name uint64, flags int, follo
 		e = w.permit(sandboxpolicy.OpXattr, o)
 	}
 	if e == 0 {
-		e = removexattr(procPath(o.fd), n)
+		e = removexattr(w.entry(o.fd), n)
 	}
 	return failed(e)
 }
@@ -407,7 +407,7 @@ func fremovexattrFD(w *worker, fd int32, name uint64) answer {
 	case o.dup:
 		e = fremovexattr(o.fd, n)
 	default:
-		e = removexattr(procPath(o.fd), n)
+		e = removexattr(w.entry(o.fd), n)
 	}
 	return failed(e)
 }
@@ -493,7 +493,7 @@ func sysTruncate(w *worker, a *[6]uint64) answer {
 		e = w.permit(sandboxpolicy.OpTruncate, o)
 	}
 	if e == 0 {
-		e = truncate(procPath(o.fd), a[1])
+		e = truncate(w.entry(o.fd), a[1])
 	}
 	return failed(e)
 }
@@ -537,7 +537,7 @@ func sysIoctl(w *worker, a *[6]uint64) answer {
 		return failed(unix.ESRCH)
 	}
 	if !o.dup {
-		fd, err := unix.Open(cString(procPath(o.fd)), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(cString(w.entry(o.fd)), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return failed(errnoOf(err))
 		}

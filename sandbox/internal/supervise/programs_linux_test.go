@@ -15,7 +15,7 @@ func TestPrograms(t *testing.T) {
 	s := newSandbox(t, seccomp.Options{}, &judge{writable: []string{d.W}, net: hostAbstract})
 	for _, c := range []struct{ name, script, want string }{
 		{"touch, chmod and cp keep metadata", `touch -d 2001-01-01 f && chmod +x f && chmod 2755 sub && cp -a f g && stat -c '%a %Y' g f && ls -ld sub | cut -c1-10`, "755 978307200\n755 978307200\ndrwxr-sr-x\n"},
-		{"tar keeps modes and times", `mkdir t && cd t && for i in 1 2 3; do echo $i > $i; chmod 70$i $i; touch -d @100$i $i; done; ln -s 1 l; touch -h -d @5000 l; cd ..; tar cf a.tar t && mkdir x && tar xf a.tar -C x && cd x/t && stat -c '%n %a %Y' 1 2 3 l`, "1 701 1001\n2 702 1002\n3 703 1003\nl 777 5000\n"},
+		{"tar keeps modes and times", `mkdir t && cd t && for i in 1 2 3; do echo $i > $i; chmod 70$i $i; touch -d @100$i $i; done; ln -s 1 l; touch -h -d @5000 l; cd ..; tar cf a.tar t && mkdir x && tar xpf a.tar -C x && cd x/t && stat -c '%n %a %Y' 1 2 3 l`, "1 701 1001\n2 702 1002\n3 703 1003\nl 777 5000\n"},
 		{"git works", `export HOME=$PWD GIT_CONFIG_NOSYSTEM=1; git init -q r && cd r && echo x > a && git add a && git -c user.name=a -c user.email=a@b commit -qm m && git clone -q . ../r2 && git -C ../r2 log --format=%s`, "m\n"},
 		{"python's multiprocessing works", `TMPDIR=$PWD python3 -c '
 import multiprocessing as mp

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -326,6 +327,8 @@ type worker struct {
 
 	pidfd    int // of the thread pidfdTID
 	pidfdTID int
+	proc     int // /proc/TID of the thread procTID
+	procTID  int
 	tgid     int // of tid; 0 until asked for
 	mem      int // /proc/TID/mem; -1
 	owned    []int
@@ -338,7 +341,7 @@ type worker struct {
 }
 
 func newWorker(s *Server) *worker {
-	w := &worker{s: s, b: newBuffers(s.notifSize, s.respSize), wake: make(chan struct{}, 1), pidfd: -1, mem: -1}
+	w := &worker{s: s, b: newBuffers(s.notifSize, s.respSize), wake: make(chan struct{}, 1), pidfd: -1, proc: -1, mem: -1}
 	w.n = w.b.notification()
 	return w
 }
@@ -350,8 +353,8 @@ func (w *worker) run() {
 	defer w.s.wg.Done()
 	defer w.quit()
 	w.broken = w.s.setupErr
-	if w.broken == nil && w.s.o.DropCaps != nil {
-		w.broken = w.s.o.DropCaps()
+	if w.broken == nil {
+		w.broken = w.setup()
 	}
 	if _, ok := <-w.wake; !ok {
 		return
@@ -379,6 +382,20 @@ func (w *worker) run() {
 	}
 }
 
+func (w *worker) setup() error {
+	// A working directory of this thread only; see worker.entry.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := unix.Fchdir(w.s.procFD); err != nil {
+		return os.NewSyscallError("fchdir", err)
+	}
+	if w.s.o.DropCaps != nil {
+		return w.s.o.DropCaps()
+	}
+	return nil
+}
+
 // handOver lets another worker lead, since this call may block from here on.
 func (w *worker) handOver() {
 	if w.phase.CompareAndSwap(phaseBusy, phaseLost) {
@@ -388,9 +405,10 @@ func (w *worker) handOver() {
 
 func (w *worker) quit() {
 	w.cleanup()
-	if w.pidfd >= 0 {
-		unix.Close(w.pidfd)
-		w.pidfd = -1
+	for _, fd := range []int{w.pidfd, w.proc} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 	}
 	w.s.mu.Lock()
 	w.s.workers--

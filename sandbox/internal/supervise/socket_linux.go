@@ -154,7 +154,7 @@ func (w *worker) permitPath(op sandboxpolicy.Op, path string) ([]byte, unix.Errn
 		name, _ := w.name(o.fd)
 		return nil, w.deny(op, path, name, hostSocket, unix.EACCES).err
 	}
-	return unixAddress(procPath(o.fd)), 0
+	return unixAddress(w.entry(o.fd)), 0
 }
 
 // connect(fd, addr, len)
