@@ -224,6 +224,28 @@ func (s *sandbox) op(dir string, ops ...string) []string {
 	return strings.Split(strings.TrimSpace(out), "\n")
 }
 
+// bareOp runs one operation without a supervisor, with the same capabilities.
+func bareOp(t *testing.T, dir, op string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], op)
+	cmd.Env, cmd.Dir = append(os.Environ(), helperEnv+"=1"), dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := dropCaps()
+		if err == nil {
+			err = cmd.Run()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatalf("%s: %v\n%s", op, err, out.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
 func (s *sandbox) denials() []Denial {
 	s.mu.Lock()
 	defer s.mu.Unlock()

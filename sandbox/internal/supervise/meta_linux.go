@@ -470,32 +470,33 @@ func sysTruncate(w *worker, a *[6]uint64) answer {
 		return failed(unix.EINVAL)
 	}
 	o, e := w.resolve(unix.AT_FDCWD, a[0], 0, true)
-	if e == 0 {
-		var st unix.Stat_t
-		if e = errnoOf(unix.Fstat(o.fd, &st)); e == 0 {
-			switch st.Mode & unix.S_IFMT {
-			case unix.S_IFREG:
-			case unix.S_IFDIR:
-				e = unix.EISDIR
-			default:
-				e = unix.EINVAL
-			}
-			var lim unix.Rlimit
-			if e == 0 && int64(a[1]) > st.Size {
-				if e = errnoOf(unix.Prlimit(w.tid, unix.RLIMIT_FSIZE, nil, &lim)); e == 0 && a[1] > lim.Cur {
-					unix.Tgkill(w.process(), w.tid, unix.SIGXFSZ)
-					e = unix.EFBIG
-				}
-			}
-		}
+	if e != 0 {
+		return failed(e)
 	}
-	if e == 0 {
-		e = w.permit(sandboxpolicy.OpTruncate, o)
+	var st unix.Stat_t
+	if e := errnoOf(unix.Fstat(o.fd, &st)); e != 0 {
+		return failed(e)
 	}
-	if e == 0 {
-		e = truncate(w.entry(o.fd), a[1])
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		return failed(unix.EISDIR)
+	default:
+		return failed(unix.EINVAL)
 	}
-	return failed(e)
+	var limit unix.Rlimit
+	if e := errnoOf(unix.Prlimit(w.tid, unix.RLIMIT_FSIZE, nil, &limit)); e != 0 {
+		return failed(unix.EPERM)
+	}
+	process := w.process()
+	if e := w.permit(sandboxpolicy.OpTruncate, o); e != 0 {
+		return failed(e)
+	}
+	if int64(a[1]) > st.Size && a[1] > limit.Cur {
+		unix.Tgkill(process, w.tid, unix.SIGXFSZ)
+		return failed(unix.EFBIG)
+	}
+	return failed(truncate(w.entry(o.fd), a[1]))
 }
 
 // ioctls that change what a file is, by a descriptor of any mode. size is how

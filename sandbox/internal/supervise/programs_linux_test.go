@@ -37,6 +37,41 @@ async def m():
     r, w = await asyncio.open_unix_connection("as.sock")
     w.write(b"abc"); print(await r.read(3)); w.close()
 asyncio.run(m())'`, "as.sock\nb'abc'\n"},
+		{"SIGPIPE comes where it would", `python3 -c '
+import signal, socket
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+a, b = socket.socketpair(); b.close()
+a.sendmsg([b"x"])'; echo $?`, "141\n"},
+		{"a signal interrupts a blocked send", `python3 -c '
+import signal, socket, time
+a, b = socket.socketpair()
+class Late(Exception): pass
+def late(*_): raise Late
+signal.signal(signal.SIGALRM, late)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+t = time.time()
+try:
+    while True: a.sendmsg([b"x" * 100000])
+except Late: print("late", time.time() - t < 2)
+'`, "late True\n"},
+		{"a handled signal restarts a blocked send", `python3 -c '
+import signal, socket, threading, time
+a, b = socket.socketpair()
+hits = []
+signal.signal(signal.SIGALRM, lambda *_: hits.append(1))
+signal.siginterrupt(signal.SIGALRM, False)
+signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+def drain():
+    time.sleep(0.7)
+    n = 0
+    while n < 10000000: n += len(b.recv(1 << 20))
+    print("got", n)
+d = threading.Thread(target=drain); d.start()
+n = 0
+while n < 10000000: n += a.sendmsg([b"x" * min(1000000, 10000000 - n)])
+d.join(); signal.setitimer(signal.ITIMER_REAL, 0)
+print(len(hits) > 0)
+'`, "got 10000000\nTrue\n"},
 		{"what is outside stays", `touch ../o/f 2>/dev/null; chmod 777 ../o/f 2>/dev/null; cp -a f ../o/f2 2>/dev/null; chmod 700 to-o 2>/dev/null; stat -c %a ../o/f`, "644\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

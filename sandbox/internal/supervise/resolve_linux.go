@@ -357,9 +357,11 @@ func lastNumber(path string) int {
 
 // stickyLink is the kernel's may_follow_link (sysctl fs.protected_symlinks,
 // proc_sys_fs(5)), which reading the link ourselves passes by: in a sticky
-// directory that all may write, others' links aren't followed. It's applied
-// whatever the setting.
+// directory that all may write, others' links aren't followed.
 func (w *worker) stickyLink(dir int, link *unix.Stat_t) unix.Errno {
+	if !w.s.protectedLinks {
+		return 0
+	}
 	var d unix.Stat_t
 	if err := unix.Fstat(dir, &d); err != nil {
 		return err.(unix.Errno)

@@ -3,6 +3,7 @@ package supervise
 import (
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,8 @@ type Server struct {
 	rootErr  unix.Errno
 	rootID   identity
 
+	protectedLinks bool // sysctl fs.protected_symlinks
+
 	noOpenat2     atomic.Bool // Linux < 5.6, or a container's profile
 	noVM          atomic.Bool // process_vm_readv isn't there
 	noPidfdThread atomic.Bool // Linux < 6.9
@@ -111,11 +114,12 @@ func New(listener int, o Options) *Server {
 		over: make(chan struct{}), kick: make(chan struct{}, 1), denied: map[denialKey]struct{}{},
 	}
 	s.bound.init()
+	setting, err := os.ReadFile("/proc/sys/fs/protected_symlinks")
+	s.protectedLinks = err != nil || strings.TrimSpace(string(setting)) != "0"
 	s.notifSize, s.respSize, s.setupErr = kernelSizes()
 	if s.setupErr != nil {
 		s.notifSize, s.respSize = sizeofNotification, sizeofResponse
 	}
-	var err error
 	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		s.stop, s.setupErr = -1, err
 	}
