@@ -125,7 +125,6 @@ type stage struct {
 	home      string
 	outside   string // what no contender may write to
 	self      string // this program
-	listener  string // a TCP address that no contender may reach
 }
 
 func newStage() (*stage, error) {

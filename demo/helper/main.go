@@ -28,7 +28,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("usage: helper write|read|chmod|kill|connect|listen|denials|pairs ...")
+		return errors.New("helper: which of write, read, chmod, kill, connect, listen, denials and pairs?")
 	}
 	name, args := args[0], args[1:]
 	switch {
