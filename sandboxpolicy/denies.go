@@ -37,7 +37,9 @@ func (b *builder) addDenies() error {
 		}
 		return nil
 	}
-	b.denied = make(map[string]bool, 160)
+	p.deny = make([]PathRule, 0, 144)
+	p.denyNext = make([]int32, 0, 144)
+	p.denyAt = make(map[string]int32, 144)
 
 	granted, err := b.grantPaths()
 	if err != nil {
@@ -89,17 +91,17 @@ func (b *builder) addDenies() error {
 	}
 
 	for i, h := range secretHomes {
-		label := "~"
-		if i > 0 {
-			label = h
-		}
-		for _, s := range homeSecrets {
-			b.denySecret(h, s, "secret "+label+"/"+s, false)
+		for _, text := range homeSecrets {
+			sub := text[len(homePrefix)+1:]
+			if i > 0 {
+				text = "secret " + join(h, sub)
+			}
+			b.denySecret(h, sub, text, false)
 		}
 	}
 	if x := b.env("XDG_CONFIG_HOME"); strings.HasPrefix(x, "/") && (p.home == "" || x != join(p.home, ".config")) {
 		for _, s := range homeSecrets {
-			if sub, ok := strings.CutPrefix(s, ".config/"); ok {
+			if sub, ok := strings.CutPrefix(s, homePrefix+"/.config/"); ok {
 				b.denySecret(x, sub, "secret $XDG_CONFIG_HOME/"+sub, false)
 			}
 		}
@@ -126,11 +128,11 @@ func (b *builder) addDenies() error {
 			}
 		}
 	}
-	for _, s := range systemSecrets {
-		b.denySecret("/", s[1:], "secret "+s, true)
+	for _, text := range systemSecrets {
+		b.denySecret("/", text[len(systemPrefix)+1:], text, true)
 	}
-	for _, s := range mountedSecrets {
-		b.denySecret("/", s[1:], "secret "+s, false)
+	for _, text := range mountedSecrets {
+		b.denySecret("/", text[len(systemPrefix)+1:], text, false)
 	}
 
 	dev := PathRule{Path: "/dev", Access: Read, why: whyDevice, Rule: Rule{"devices other than null zero full random urandom tty ptmx pts", originPreset}}
@@ -317,23 +319,38 @@ func (b *builder) denyGlob(g *glob, r PathRule) {
 // denyLiteral denies the name, and what it leads to if it is a link: the
 // name, since the link may be replaced; the target, since it has the secret.
 func (b *builder) denyLiteral(path string, r PathRule) {
-	name, err := b.r.realParent(trimSlash(path))
-	if err != nil {
-		name = path
+	path = trimSlash(path)
+	switch baseOf(path) {
+	case "", ".", "..":
+		// No name of its own: the directory that it resolves to.
+		if real, _, err := b.r.real(path); err == nil {
+			r.Path = real
+			b.deny(r)
+		} else if isClean(path) {
+			r.Path = path
+			b.deny(r)
+		}
+		return
 	}
-	real, _, err := b.r.real(path)
-	if err == nil && real != name {
-		q := r
-		q.Path = real
-		b.deny(q)
-		if i := strings.LastIndexByte(trimSlash(path), '/'); trimSlash(path)[i+1:] == ".." || trimSlash(path)[i+1:] == "." {
-			return // no name of its own
+	name, err := b.r.realParent(path)
+	if err != nil {
+		// A loop of links above it: nothing is there, and whatever replaces
+		// the loop is denied by this name as far as it says one.
+		if isClean(path) {
+			r.Path = path
+			b.deny(r)
+		}
+		return
+	}
+	if b.r.kindOf(name) == entryLink {
+		if real, _, err := b.r.real(name); err == nil && real != name {
+			q := r
+			q.Path = real
+			b.deny(q)
 		}
 	}
 	r.Path = name
-	if isClean(name) {
-		b.deny(r)
-	}
+	b.deny(r)
 }
 
 func trimSlash(path string) string {
@@ -343,28 +360,33 @@ func trimSlash(path string) string {
 	return path
 }
 
+// deny adds a rule. Of two for the same path the first names it, unless the
+// second denies more.
 func (b *builder) deny(r PathRule) {
-	// The same path from two rules: the first names it, unless the second
-	// denies more.
-	if !r.Glob && len(r.Except) == 0 {
-		key := r.Path
-		if r.Access == Write {
-			key += "\x00w"
+	p := b.p
+	i := int32(len(p.deny))
+	next := int32(-1)
+	if !r.Glob {
+		head, ok := p.denyAt[r.Path]
+		if ok {
+			next = head
+			for k := head; k >= 0; k = p.denyNext[k] {
+				if len(p.deny[k].Except) == 0 && p.deny[k].Access <= r.Access {
+					return
+				}
+			}
 		}
-		if b.denied[key] || b.denied[r.Path] {
-			return
-		}
-		b.denied[key] = true
+		p.denyAt[r.Path] = i
 	}
-	b.p.deny = append(b.p.deny, r)
+	p.deny = append(p.deny, r)
+	p.denyNext = append(p.denyNext, next)
 }
 
-// indexDenies prepares Verdict: literal denies by path, and the directories
-// above them.
+// indexDenies prepares Verdict: the patterns, and the directories above
+// denies. Literal denies are indexed as they are added.
 func (b *builder) indexDenies() {
 	p := b.p
-	p.denyAt = make(map[string][]int32, len(p.deny))
-	p.denyAbove = make(map[string]int32, 2*len(p.deny))
+	p.denyAbove = make(map[string]int32, len(p.deny))
 	above := func(path string, i int32) {
 		for path != "/" {
 			path = parentOf(path)
@@ -379,11 +401,10 @@ func (b *builder) indexDenies() {
 		if r.Glob {
 			p.denyGlobs = append(p.denyGlobs, int32(i))
 			if r.OneLevel() {
-				above(r.Path, int32(i))
+				above(join(r.Dir, "*"), int32(i))
 			}
 			continue
 		}
-		p.denyAt[r.Path] = append(p.denyAt[r.Path], int32(i))
 		above(r.Path, int32(i))
 		for _, e := range r.Except {
 			above(e, int32(i))
@@ -411,14 +432,17 @@ func (b *builder) protectLiteral(path, name string) {
 	b.p.protAt[path] = name
 }
 
-// listProtected makes the list of what Verdict protects.
-func (b *builder) listProtected() {
-	p := b.p
-	add := func(path, name string, glob bool) {
+// Protected are the paths inside writable roots that make a host tool run
+// code, as Verdict denies writes to them. The list is made when it is first
+// asked for: a run that needs only verdicts does not pay for it.
+func (p *Policy) Protected() []PathRule {
+	p.protOnce.Do(p.listProtected)
+	return p.protected
+}
+
+func (p *Policy) listProtected() {
+	add := func(path, name string) {
 		r := PathRule{Path: path, Access: Write, Rule: Rule{"protected " + name, originPreset}}
-		if glob {
-			r.pat, _ = compileGlob(path, "")
-		}
 		p.protected = append(p.protected, r)
 	}
 	glob := func(root, pattern, name string) {
@@ -444,7 +468,7 @@ func (b *builder) listProtected() {
 			switch {
 			case k >= protFirstTool:
 				if r.why == whyWorkspace {
-					add(join(r.Path, strings.TrimSuffix(name, "/")), name, false)
+					add(join(r.Path, strings.TrimSuffix(name, "/")), name)
 				}
 			case k == protModules:
 				glob(r.Path, "**/.git/modules/**/{config,config.worktree,hooks,commondir,gitdir,info/attributes}", name)
@@ -465,7 +489,7 @@ func (b *builder) listProtected() {
 	}
 	sortStrings(paths)
 	for _, path := range paths {
-		add(path, p.protAt[path], false)
+		add(path, p.protAt[path])
 	}
 }
 

@@ -125,6 +125,12 @@ func (r *resolver) real(path string) (string, entryKind, error) {
 	cur, kind := "/", entryDir
 	links := 0
 	rest := path
+	// As long as rest is the tail of a clean path without links, the next
+	// name's path is a piece of it: nothing is copied.
+	whole := path
+	if !isClean(path) {
+		whole = ""
+	}
 	for rest != "" {
 		var name string
 		if i := strings.IndexByte(rest, '/'); i >= 0 {
@@ -141,7 +147,15 @@ func (r *resolver) real(path string) (string, entryKind, error) {
 			kind = r.kindOf(cur)
 			continue
 		}
-		next := join(cur, name)
+		var next string
+		switch {
+		case whole == "":
+			next = join(cur, name)
+		case rest == "":
+			next = whole
+		default:
+			next = whole[:len(whole)-len(rest)-1]
+		}
 		if kind != entryDir {
 			// Missing, or not a directory: nothing is below it now.
 			cur, kind = next, entryMissing
@@ -155,6 +169,7 @@ func (r *resolver) real(path string) (string, entryKind, error) {
 		if links++; links > maxLinks {
 			return "", entryMissing, errLoop
 		}
+		whole = ""
 		if e.target[0] == '/' {
 			cur = "/"
 		}
@@ -182,6 +197,9 @@ func (r *resolver) realParent(path string) (string, error) {
 	dir, _, err := r.real(parentOf(path))
 	if err != nil {
 		return "", err
+	}
+	if within(path, dir) && len(path) > len(dir) && parentOf(path) == dir {
+		return path, nil // no link above it
 	}
 	return join(dir, baseOf(path)), nil
 }

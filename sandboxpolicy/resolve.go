@@ -56,7 +56,6 @@ type builder struct {
 	space   *config
 	notices []Notice
 	xdgConf string // directory of the user's configuration, resolved
-	denied  map[string]bool
 }
 
 // Resolve makes the policy that req asks for on the disk that facts sees.
@@ -308,7 +307,7 @@ func (b *builder) choosePreset() error {
 	p.preset, p.presetOrigin, p.mode = name, origin, base.mode
 	p.network, p.networkOrg = base.network, originPreset
 	p.approvals, p.approvalsOrg = base.approvals, originPreset
-	p.unknownCmds = "allow"
+	p.unknownCmds, p.unknownOrg = "allow", originPreset
 
 	layers := b.userLayers(def)
 	for _, l := range layers { // the named preset's own comes last
@@ -320,7 +319,7 @@ func (b *builder) choosePreset() error {
 		p.approvals, p.approvalsOrg = def.approvals.s, b.user.origin(def.approvals.line)
 	}
 	if b.user != nil && b.user.unknown.set() {
-		p.unknownCmds = b.user.unknown.s
+		p.unknownCmds, p.unknownOrg = b.user.unknown.s, b.user.origin(b.user.unknown.line)
 	}
 	b.tighten(flagged)
 
@@ -433,7 +432,7 @@ func (b *builder) tighten(flagged bool) {
 	}
 	if c.unknown.set() {
 		if strictness(c.unknown.s) > strictness(p.unknownCmds) {
-			p.unknownCmds = c.unknown.s
+			p.unknownCmds, p.unknownOrg = c.unknown.s, c.origin(c.unknown.line)
 		} else if c.unknown.s != p.unknownCmds {
 			b.wider(c.unknown)
 		}
@@ -563,7 +562,6 @@ func (b *builder) addAllows() error {
 		b.findGit()
 	}
 	b.indexWrites()
-	b.listProtected()
 	return nil
 }
 

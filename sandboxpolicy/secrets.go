@@ -1,42 +1,48 @@
 package sandboxpolicy
 
-// homeSecrets are the credentials and histories below a home directory. An
+const (
+	homePrefix   = "secret ~"
+	systemPrefix = "secret "
+)
+
+// homeSecrets are the credentials and histories below a home directory, as
+// the texts of their rules, so that none has to be made at run time. An
 // entry that ends in "*" is a pattern in its one directory.
 var homeSecrets = [...]string{
 	// Keys and credentials.
-	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".oci", ".password-store", ".vault-token",
-	".docker/config.json", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".my.cnf", ".mylogin.cnf",
-	".s3cfg", ".boto", ".terraform.d/credentials.tfrc.json", ".gem/credentials", ".composer/auth.json",
-	".cargo/credentials*", ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties",
-	".local/share/keyrings", ".local/share/kwalletd", ".codex/auth.json", ".claude/.credentials.json",
-	".config/gcloud", ".config/gh", ".config/glab-cli", ".config/git/credentials", ".config/containers/auth.json",
-	".config/rclone", ".config/op", ".config/doctl", ".config/composer/auth.json", ".config/github-copilot",
-	".config/sops",
+	"secret ~/.ssh", "secret ~/.gnupg", "secret ~/.aws", "secret ~/.azure", "secret ~/.kube", "secret ~/.oci", "secret ~/.password-store", "secret ~/.vault-token",
+	"secret ~/.docker/config.json", "secret ~/.netrc", "secret ~/.npmrc", "secret ~/.pypirc", "secret ~/.git-credentials", "secret ~/.pgpass", "secret ~/.my.cnf", "secret ~/.mylogin.cnf",
+	"secret ~/.s3cfg", "secret ~/.boto", "secret ~/.terraform.d/credentials.tfrc.json", "secret ~/.gem/credentials", "secret ~/.composer/auth.json",
+	"secret ~/.cargo/credentials*", "secret ~/.m2/settings.xml", "secret ~/.m2/settings-security.xml", "secret ~/.gradle/gradle.properties",
+	"secret ~/.local/share/keyrings", "secret ~/.local/share/kwalletd", "secret ~/.codex/auth.json", "secret ~/.claude/.credentials.json",
+	"secret ~/.config/gcloud", "secret ~/.config/gh", "secret ~/.config/glab-cli", "secret ~/.config/git/credentials", "secret ~/.config/containers/auth.json",
+	"secret ~/.config/rclone", "secret ~/.config/op", "secret ~/.config/doctl", "secret ~/.config/composer/auth.json", "secret ~/.config/github-copilot",
+	"secret ~/.config/sops",
 	// Profiles of browsers and mail programs: cookies, passwords, tokens.
-	".mozilla", ".thunderbird", ".librewolf", ".config/mozilla", ".config/google-chrome", ".config/google-chrome-beta",
-	".config/google-chrome-unstable", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",
-	".config/opera", ".config/vivaldi", "snap/firefox", "snap/chromium", "snap/thunderbird",
-	".var/app/org.mozilla.firefox", ".var/app/org.mozilla.Thunderbird", ".var/app/org.chromium.Chromium",
-	".var/app/com.google.Chrome", ".var/app/com.brave.Browser", ".var/app/com.microsoft.Edge",
-	".var/app/com.opera.Opera", ".var/app/com.vivaldi.Vivaldi", ".var/app/io.gitlab.librewolf-community",
+	"secret ~/.mozilla", "secret ~/.thunderbird", "secret ~/.librewolf", "secret ~/.config/mozilla", "secret ~/.config/google-chrome", "secret ~/.config/google-chrome-beta",
+	"secret ~/.config/google-chrome-unstable", "secret ~/.config/chromium", "secret ~/.config/BraveSoftware", "secret ~/.config/microsoft-edge",
+	"secret ~/.config/opera", "secret ~/.config/vivaldi", "secret ~/snap/firefox", "secret ~/snap/chromium", "secret ~/snap/thunderbird",
+	"secret ~/.var/app/org.mozilla.firefox", "secret ~/.var/app/org.mozilla.Thunderbird", "secret ~/.var/app/org.chromium.Chromium",
+	"secret ~/.var/app/com.google.Chrome", "secret ~/.var/app/com.brave.Browser", "secret ~/.var/app/com.microsoft.Edge",
+	"secret ~/.var/app/com.opera.Opera", "secret ~/.var/app/com.vivaldi.Vivaldi", "secret ~/.var/app/io.gitlab.librewolf-community",
 	// Histories of shells and prompts: people type secrets there.
-	".bash_history", ".bash_sessions", ".zsh_history", ".zsh_sessions", ".zhistory", ".histfile", ".sh_history",
-	".ash_history", ".ksh_history", ".history", ".python_history", ".node_repl_history", ".psql_history",
-	".mysql_history", ".mariadb_history", ".sqlite_history", ".rediscli_history", ".mongodb", ".irb_history",
-	".local/share/fish/fish_history", ".config/nushell/history.txt", ".config/nushell/history.sqlite3",
-	".local/state/python_history", ".config/powershell/PSReadLine", ".local/share/powershell/PSReadLine",
+	"secret ~/.bash_history", "secret ~/.bash_sessions", "secret ~/.zsh_history", "secret ~/.zsh_sessions", "secret ~/.zhistory", "secret ~/.histfile", "secret ~/.sh_history",
+	"secret ~/.ash_history", "secret ~/.ksh_history", "secret ~/.history", "secret ~/.python_history", "secret ~/.node_repl_history", "secret ~/.psql_history",
+	"secret ~/.mysql_history", "secret ~/.mariadb_history", "secret ~/.sqlite_history", "secret ~/.rediscli_history", "secret ~/.mongodb", "secret ~/.irb_history",
+	"secret ~/.local/share/fish/fish_history", "secret ~/.config/nushell/history.txt", "secret ~/.config/nushell/history.sqlite3",
+	"secret ~/.local/state/python_history", "secret ~/.config/powershell/PSReadLine", "secret ~/.local/share/powershell/PSReadLine",
 }
 
 // systemSecrets are files of the system. An ordinary user can't read them by
 // their mode; uid 0 could.
 var systemSecrets = [...]string{
-	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/security/opasswd", "/etc/krb5.keytab",
-	"/etc/ssl/private", "/etc/ssh/ssh_host_*_key", "/etc/wireguard", "/etc/NetworkManager/system-connections",
-	"/etc/ppp/chap-secrets", "/etc/ppp/pap-secrets", "/etc/letsencrypt/archive", "/etc/letsencrypt/keys",
+	"secret /etc/shadow", "secret /etc/shadow-", "secret /etc/gshadow", "secret /etc/gshadow-", "secret /etc/security/opasswd", "secret /etc/krb5.keytab",
+	"secret /etc/ssl/private", "secret /etc/ssh/ssh_host_*_key", "secret /etc/wireguard", "secret /etc/NetworkManager/system-connections",
+	"secret /etc/ppp/chap-secrets", "secret /etc/ppp/pap-secrets", "secret /etc/letsencrypt/archive", "secret /etc/letsencrypt/keys",
 }
 
 // mountedSecrets are where service managers and containers put secrets.
-var mountedSecrets = [...]string{"/run/secrets", "/run/credentials"}
+var mountedSecrets = [...]string{"secret /run/secrets", "secret /run/credentials"}
 
 // secretVars name files or directories that hold secrets, where a caller
 // keeps them away from the usual place. sub is what in the directory is

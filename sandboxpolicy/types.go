@@ -1,5 +1,7 @@
 package sandboxpolicy
 
+import "sync"
+
 // Op is one kind of operation that a policy judges. The strings are those of
 // a denial's "operation" field.
 type Op string
@@ -281,6 +283,7 @@ type Policy struct {
 	approvals    string
 	approvalsOrg string
 	unknownCmds  string
+	unknownOrg   string
 
 	workspace, workspaceOrg string
 	cwd                     string
@@ -293,10 +296,12 @@ type Policy struct {
 
 	read, write []PathRule
 	deny        []PathRule
-	protected   []PathRule
+	protected   []PathRule // by Protected alone
+	protOnce    sync.Once
 	gitDirs     []GitDir
 
-	denyAt    map[string][]int32 // literal denies by path, indices into deny
+	denyAt    map[string]int32 // literal denies by path, the head of a chain
+	denyNext  []int32          // of each deny the next at its path, or -1
 	denyGlobs []int32
 	denyAbove map[string]int32 // ancestors of denies and of their exceptions
 	writeAt   map[string]int32
@@ -374,10 +379,6 @@ func (p *Policy) WriteAllow() []PathRule { return p.write }
 
 // Deny are the paths that are refused whatever allows them.
 func (p *Policy) Deny() []PathRule { return p.deny }
-
-// Protected are the paths inside writable roots that make a host tool run
-// code. Verdict denies writes to them.
-func (p *Policy) Protected() []PathRule { return p.protected }
 
 // GitDirs are the verified git directories outside the workspace.
 func (p *Policy) GitDirs() []GitDir { return p.gitDirs }

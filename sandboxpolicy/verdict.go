@@ -114,16 +114,16 @@ func (p *Policy) denying(path string, a Access) *PathRule {
 		if i == 1 {
 			prefix = "/"
 		}
-		for _, k := range p.denyAt[prefix] {
-			r := &p.deny[k]
-			if r.Access <= a && r.covers(path) {
+		k, ok := p.denyAt[prefix]
+		for ; ok && k >= 0; k = p.denyNext[k] {
+			if r := &p.deny[k]; r.Access <= a && r.covers(path) {
 				return r
 			}
 		}
 	}
 	for _, k := range p.denyGlobs {
 		r := &p.deny[k]
-		if r.Access <= a && r.pat.match(path) {
+		if r.Access <= a && within(path, r.Dir) && r.pat.match(path) {
 			return r
 		}
 	}
@@ -263,7 +263,8 @@ func (p *Policy) Extent(path string, a Access) Extent {
 
 // denyBelow reports a deny of access somewhere below path.
 func (p *Policy) denyBelow(path string, a Access) bool {
-	for _, k := range p.denyAt[path] {
+	k, ok := p.denyAt[path]
+	for ; ok && k >= 0; k = p.denyNext[k] {
 		if len(p.deny[k].Except) > 0 && p.deny[k].Access <= a {
 			return true
 		}

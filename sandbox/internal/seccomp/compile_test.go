@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,9 @@ var telling = func() (v []uint64) {
 			n.visit(func(k uint32) { v = append(v, uint64(k), uint64(k)-1, uint64(k)+1) })
 		}
 	}
-	return append(v, 0, 1, 1<<32, ^uint64(0), 1<<31, 0xffffffff)
+	v = append(v, 0, 1, 1<<32, ^uint64(0), 1<<31, 0xffffffff)
+	slices.Sort(v)
+	return slices.Compact(v)
 }()
 
 func (n *node) visit(f func(k uint32)) {

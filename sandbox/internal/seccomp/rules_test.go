@@ -81,6 +81,7 @@ func TestRules(t *testing.T) {
 		{"socket", args{unix.AF_INET6, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, unix.IPPROTO_TCP}, []Options{loop, full}, allowed, allowed, "TCP, flags"},
 		{"socket", args{unix.AF_INET, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC, unix.IPPROTO_UDP}, []Options{loop, full}, allowed, allowed, "UDP"},
 		{"socket", args{unix.AF_INET | junk, unix.SOCK_DGRAM | junk, junk}, []Options{loop, full}, allowed, allowed, "UDP, junk"},
+		{"socket", args{unix.AF_INET, unix.SOCK_STREAM | 0x10}, []Options{loop, full}, allowed, allowed, "a flag that doesn't exist is the kernel's to refuse"},
 		{"socket", args{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, []Options{loop}, "EPROTONOSUPPORT", "EPROTONOSUPPORT", "multipath"},
 		{"socket", args{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, []Options{full}, allowed, allowed, "multipath"},
 		{"socket", args{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, []Options{none}, notified, "EACCES", "multipath"},
