@@ -79,6 +79,9 @@ has_git() { have git; }
 has_make() { have make; }
 has_bash() { have bash; }
 has_python() { have python3; }
+has_setfattr() { have setfattr; }
+has_ssh_keygen() { have ssh-keygen; }
+has_strace() { have strace; }
 has_setfacl() { have setfacl; }
 has_chattr() { have chattr; }
 has_bwrap() { have bwrap; }
@@ -122,6 +125,9 @@ group_test() {
 	need bash has_bash bash bash bash bash
 	want python3 has_python python3 python3 python3 python
 	want setfacl has_setfacl acl acl acl acl
+	want setfattr has_setfattr attr attr attr attr
+	want ssh-keygen has_ssh_keygen openssh-client openssh openssh-keygen openssh
+	want strace has_strace strace strace strace strace
 	want chattr has_chattr e2fsprogs e2fsprogs e2fsprogs-extra e2fsprogs
 }
 group_race() { group_test; }

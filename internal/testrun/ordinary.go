@@ -19,8 +19,12 @@ import (
 type ordinary struct {
 	name     string
 	uid, gid int
-	dir      string // holds src and home; belongs to the user
+	dir      string // holds src, home and bin; belongs to the user
+	bin      string // the user's copy of the program under test; empty: the tests build it
 }
+
+// binEnv names a built dshx for the tests of the program to use.
+const binEnv = "DSHX_BIN"
 
 // newOrdinary copies the tree in the current directory, with the modules it needs, to a
 // new directory that belongs to the user of that name.
@@ -62,6 +66,12 @@ func newOrdinary(ctx context.Context, name string) (u *ordinary, err error) {
 	if err := os.Mkdir(u.home(), 0o700); err != nil {
 		return nil, err
 	}
+	if bin := os.Getenv(binEnv); filepath.IsAbs(bin) {
+		u.bin = filepath.Join(u.dir, "bin", "dshx")
+		if err := copyFile(bin, u.bin); err != nil {
+			return nil, err
+		}
+	}
 	err = filepath.WalkDir(u.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -91,9 +101,14 @@ func (u *ordinary) prepare(cmd *exec.Cmd) {
 		"GOMODCACHE=" + filepath.Join(u.dir, "gomod"),
 	}
 	for _, kv := range os.Environ() {
-		if strings.HasPrefix(kv, "DSHX_") || strings.HasPrefix(kv, "CI=") {
+		switch name, _, _ := strings.Cut(kv, "="); {
+		case name == binEnv: // below
+		case strings.HasPrefix(name, "DSHX_"), name == "CI":
 			cmd.Env = append(cmd.Env, kv)
 		}
+	}
+	if u.bin != "" {
+		cmd.Env = append(cmd.Env, binEnv+"="+u.bin)
 	}
 }
 
