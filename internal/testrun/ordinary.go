@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,10 +59,8 @@ func newOrdinary(ctx context.Context, name string) (u *ordinary, err error) {
 	if err := copyTree(ctx, u.src()); err != nil {
 		return nil, err
 	}
-	// The user cannot read root's module cache; vendored, the modules need no network either.
-	vendor := exec.CommandContext(ctx, "go", "mod", "vendor", "-o", filepath.Join(u.src(), "vendor"))
-	if out, err := vendor.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go mod vendor: %w: %s", err, bytes.TrimSpace(out))
+	if err := u.downloadModules(ctx); err != nil {
+		return nil, err
 	}
 	if err := os.Mkdir(u.home(), 0o700); err != nil {
 		return nil, err
@@ -81,8 +80,29 @@ func newOrdinary(ctx context.Context, name string) (u *ordinary, err error) {
 	return u, err
 }
 
-func (u *ordinary) src() string  { return filepath.Join(u.dir, "src") }
-func (u *ordinary) home() string { return filepath.Join(u.dir, "home") }
+// downloadModules fills a module cache of the user's, who cannot read root's, from root's.
+func (u *ordinary) downloadModules(ctx context.Context) error {
+	env := map[string]string{}
+	out, err := exec.CommandContext(ctx, "go", "env", "-json", "GOMODCACHE", "GOPROXY").Output()
+	if err == nil {
+		err = json.Unmarshal(out, &env)
+	}
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
+	}
+	download := exec.CommandContext(ctx, "go", "mod", "download", "-modcacherw")
+	download.Env = append(os.Environ(),
+		"GOMODCACHE="+u.modules(),
+		"GOPROXY=file://"+filepath.Join(env["GOMODCACHE"], "cache", "download")+","+env["GOPROXY"])
+	if out, err := download.CombinedOutput(); err != nil {
+		return fmt.Errorf("go mod download: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+func (u *ordinary) modules() string { return filepath.Join(u.dir, "modules") }
+func (u *ordinary) src() string     { return filepath.Join(u.dir, "src") }
+func (u *ordinary) home() string    { return filepath.Join(u.dir, "home") }
 
 // prepare makes cmd run as the user, in the copy, with nothing of root's environment
 // but where programs are and the switches of the tests.
@@ -96,9 +116,9 @@ func (u *ordinary) prepare(cmd *exec.Cmd) {
 		"HOME=" + u.home(),
 		"USER=" + u.name, "LOGNAME=" + u.name, "SHELL=/bin/sh", "LANG=C.UTF-8",
 		"PWD=" + u.src(),
-		"GOFLAGS=-mod=vendor -buildvcs=false", "GOPROXY=off", "GOTOOLCHAIN=local",
+		"GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOTOOLCHAIN=local",
 		"GOCACHE=" + filepath.Join(u.dir, "gocache"),
-		"GOMODCACHE=" + filepath.Join(u.dir, "gomod"),
+		"GOMODCACHE=" + u.modules(),
 	}
 	for _, kv := range os.Environ() {
 		switch name, _, _ := strings.Cut(kv, "="); {
