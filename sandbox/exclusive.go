@@ -53,12 +53,12 @@ func (c *Cmd) anyLeft() bool {
 }
 
 // EndLeftBehind ends the processes that an exclusive command left behind when
-// it ended, SIGTERM first, and returns how many there were.
-func (c *Cmd) EndLeftBehind() int {
+// it ended, SIGTERM first, and returns which there were.
+func (c *Cmd) EndLeftBehind() []int {
 	if !c.anyLeft() {
-		return 0
+		return nil
 	}
-	n := len(c.Tree())
+	pids := c.Tree()
 	c.SignalTree(unix.SIGTERM)
 	c.SignalTree(unix.SIGCONT)
 	grace := c.KillAfter
@@ -72,7 +72,7 @@ func (c *Cmd) EndLeftBehind() int {
 		}
 		time.Sleep(wait)
 	}
-	return n
+	return pids
 }
 
 // CloseTerminal ends the session of a command that had a terminal, once its
@@ -82,4 +82,21 @@ func (c *Cmd) CloseTerminal() {
 		c.monitor.Close()
 	}
 	_ = c.Terminal.Master.Close()
+}
+
+// Reap takes the statuses of orphans that have ended while the command runs
+// on a terminal; without one Wait does.
+func (c *Cmd) Reap() {
+	if c.monitor != nil {
+		c.anyLeft()
+	}
+}
+
+// SignalGroup sends sig to the process group that the command leads on its
+// terminal.
+func (c *Cmd) SignalGroup(sig unix.Signal) error {
+	if c.monitor == nil {
+		return c.Signal(sig)
+	}
+	return unix.Kill(-c.Process.Pid, sig)
 }

@@ -291,3 +291,12 @@ func list(fd int) ([]string, error) {
 		_, _, names = unix.ParseDirent(buf[:n], -1, names)
 	}
 }
+
+// Example returns a path such as New would make one at, without making it.
+func Example(avoid string) string {
+	base := bases[0]
+	if within(base, avoid) && !within(bases[1], avoid) {
+		base = bases[1]
+	}
+	return base + "/dshx-" + strconv.Itoa(unix.Geteuid()) + "/example"
+}
