@@ -48,8 +48,8 @@ trap 'exit 143' TERM HUP
 helper=$stage/helper
 CGO_ENABLED=0 go build -o "$helper" ./demo/helper || exit 1
 
-mkdir -p "$stage/home/.ssh" "$stage/work" "$stage/outside"
-cp -r demo/go demo/c "$stage/work/"
+mkdir -p "$stage/home/.ssh" "$stage/app" "$stage/outside"
+cp -r demo/go demo/c "$stage/app/"
 echo 'not a real key, but as secret as one' >"$stage/home/.ssh/id_demo"
 chmod 600 "$stage/home/.ssh/id_demo"
 printf '[user]\n\tname = Demo\n\temail = demo@example.com\n[init]\n\tdefaultBranch = main\n' >"$stage/home/.gitconfig"
@@ -58,7 +58,7 @@ chmod 644 "$stage/outside/file"
 # A home of its own: the demonstration neither touches nor shows yours.
 export HOME="$stage/home" XDG_CACHE_HOME="$stage/home/.cache" XDG_CONFIG_HOME="$stage/home/.config"
 export GOFLAGS=-buildvcs=false
-cd "$stage/work" || exit 1
+cd "$stage/app" || exit 1
 
 # start LOG COMMAND...: a process outside the sandbox, ended with the script
 start() {
@@ -111,7 +111,7 @@ holds() {
 
 printf '%sdshx %s%s on Linux %s, as %s\n' "$bold" "$("$dshx" version | awk 'NR == 1 { print $NF }')" "$off" "$(uname -r)" "$(id -un 2>/dev/null || id -u)"
 say "Everything happens in $stage, which is removed at the end."
-say "Policy: workspace-write, the default. The workspace is ./work."
+say "Policy: workspace-write, the default. The workspace is ./app."
 
 # ---- what works ------------------------------------------------------------------
 heading "Work goes on: a Go module, tested inside"
@@ -135,7 +135,7 @@ holds "git outside agrees that the repository is sound" git -c safe.directory='*
 heading "Attack: write outside the workspace"
 inside refused "$helper" write "$stage/outside/file"
 holds "the file is as it was" test "$(cat "$stage/outside/file")" = "a file outside the workspace"
-inside 0 "$helper" write "$stage/work/file"
+inside 0 "$helper" write "$stage/app/file"
 control "outside the sandbox the same program writes it" "$helper" write "$stage/outside/file"
 
 heading "Attack: read a private key"
@@ -147,7 +147,7 @@ control "outside the sandbox the same program reads it" "$helper" read "$stage/h
 heading "Attack: change the mode of a file outside"
 inside refused "$helper" chmod 777 "$stage/outside/file"
 holds "the mode is as it was" test -n "$(find "$stage/outside/file" -perm 644)"
-inside 0 "$helper" chmod 600 "$stage/work/file"
+inside 0 "$helper" chmod 600 "$stage/app/file"
 control "outside the sandbox the same program changes it" "$helper" chmod 640 "$stage/outside/file"
 
 heading "Attack: end a process outside"
@@ -200,7 +200,7 @@ explain() { # VERDICT OP TARGET
 }
 explain deny write "$stage/outside/file"
 explain deny read "$stage/home/.ssh/id_demo"
-explain allow write "$stage/work/file"
+explain allow write "$stage/app/file"
 
 heading "Exit statuses: the command's own, and dshx's"
 inside 7 sh -c 'exit 7'
