@@ -92,9 +92,14 @@ func init() {
 		return func(a []string) (string, error) {
 			addr := uintptr(0)
 			if maps, err := os.ReadFile("/proc/" + a[0] + "/maps"); err == nil {
-				first, _, _ := strings.Cut(string(maps), "-")
-				n, _ := strconv.ParseUint(first, 16, 64)
-				addr = uintptr(n)
+				for _, line := range strings.Split(string(maps), "\n") {
+					if strings.Contains(line, " rw-p ") {
+						first, _, _ := strings.Cut(line, "-")
+						n, _ := strconv.ParseUint(first, 16, 64)
+						addr = uintptr(n)
+						break
+					}
+				}
 			}
 			buf := make([]byte, 8)
 			local := []unix.Iovec{{Base: &buf[0]}}
