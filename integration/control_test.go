@@ -12,7 +12,7 @@ import (
 
 // absent are the errnos by which a kernel or a file system says that it has no
 // such thing: an attempt that fails so outside can't be a denial inside.
-var absent = []string{"ENOSYS", "EOPNOTSUPP", "ENOTTY", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "ENODEV", "EPROTOTYPE"}
+var absent = []string{"ENOSYS", "EOPNOTSUPP", "ENOTSUP", "ENOTTY", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "ENODEV", "EPROTOTYPE"}
 
 // assertWorksOutside is the control of a list of attempts: outside of the
 // sandbox each one succeeds, so that a refusal inside is the sandbox's. It

@@ -273,7 +273,11 @@ func registerMetadata() {
 			return unix.Fremovexattr(fd, "user.keep")
 		},
 		"setflags": func(fd int) error {
-			v := int32(fsNoDump)
+			v, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+			if err != nil {
+				return err
+			}
+			v |= fsNoDump
 			_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS, uintptr(unsafe.Pointer(&v)))
 			return errno(e)
 		},
@@ -285,7 +289,11 @@ func registerMetadata() {
 		// The same calls with garbage in the upper half of the request, which
 		// the kernel ignores and a filter that compares 64 bits does not.
 		"setflags-high": func(fd int) error {
-			v := int32(fsNoDump)
+			v, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+			if err != nil {
+				return err
+			}
+			v |= fsNoDump
 			_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.FS_IOC_SETFLAGS|1<<40, uintptr(unsafe.Pointer(&v)))
 			return errno(e)
 		},
@@ -321,7 +329,11 @@ func registerMetadata() {
 		"xattr-procfd": func(fd int) error { return unix.Setxattr(fdPath(fd), xattrName, []byte("x"), 0) },
 	}
 	for name, f := range byEmpty {
-		register(name, func(a []string) (string, error) { return "", with(a[0], unix.O_PATH, f) })
+		flags := unix.O_PATH
+		if name == "setxattrat-empty" || name == "file_setattr-empty" {
+			flags = unix.O_RDONLY // these take no O_PATH descriptor
+		}
+		register(name, func(a []string) (string, error) { return "", with(a[0], flags, f) })
 	}
 	register("dirfd-chmod", func(a []string) (string, error) {
 		dir, base := filepath.Split(a[0])
