@@ -23,18 +23,19 @@ func init() {
 	// untidy caller leaves them. Kinds: r, w, rw, path (O_PATH), dir, tcp
 	// (connected to ARG), listen (on 127.0.0.1), unix (connected to ARG).
 	registerProgram("withfds", func(a []string) int {
+		// All are opened first and out of the way, since the runtime has
+		// descriptors of its own; from the first Dup3 on only system calls follow.
+		fds := map[int]int{}
 		for len(a) > 0 && a[0] != "--" {
 			num, spec, _ := strings.Cut(a[0], "=")
 			kind, arg, _ := strings.Cut(spec, ":")
 			fd, err := untidy(kind, arg)
+			if err == nil {
+				fds[atoi(num)], err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 300)
+				unix.Close(fd)
+			}
 			if err != nil {
 				return fatal(fmt.Errorf("%s: %w", a[0], err))
-			}
-			if n := atoi(num); n != fd {
-				if err := unix.Dup3(fd, n, 0); err != nil {
-					return fatal(err)
-				}
-				unix.CloseOnExec(fd)
 			}
 			a = a[1:]
 		}
@@ -45,7 +46,13 @@ func init() {
 		if err != nil {
 			return fatal(err)
 		}
-		return fatal(unix.Exec(path, a[1:], os.Environ()))
+		env := os.Environ()
+		for num, fd := range fds {
+			if err := unix.Dup3(fd, num, 0); err != nil {
+				return fatal(err)
+			}
+		}
+		return fatal(unix.Exec(path, a[1:], env))
 	})
 
 	// claim FORBIDDEN ALLOWED: tries to create both and says what confines it.
@@ -134,4 +141,32 @@ func untidy(kind, arg string) (int, error) {
 		return unix.Dup(int(f.Fd()))
 	}
 	return 0, fmt.Errorf("no kind %q", kind)
+}
+
+func init() {
+	// serve-dgram PATH -- ARGV: swallows datagrams on PATH while ARGV runs.
+	registerProgram("serve-dgram", func(a []string) int {
+		unix.Unlink(a[0])
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return fatal(err)
+		}
+		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: a[0]}); err != nil {
+			return fatal(err)
+		}
+		go func() {
+			buf := make([]byte, 100)
+			for {
+				if _, err := unix.Read(fd, buf); err != nil && err != unix.EINTR {
+					return
+				}
+			}
+		}()
+		cmd := exec.Command(a[2], a[3:]...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fatal(err)
+		}
+		return 0
+	})
 }
