@@ -283,7 +283,7 @@ func TestF1_8_NamespacesAndMounts(t *testing.T) {
 			ns = append(ns, "setns /proc/1/ns/"+n+" "+n, "setns /proc/self/ns/"+n+" "+n)
 		}
 		ns = append(ns, "setns-pidfd $PPID user,mnt", "setns-pidfd $PPID net")
-		mounts = []string{"!mount-tmpfs " + m, "!mount-bind " + e.O + " " + m, "!remount /", "!umount " + m, "!umount /proc",
+		mounts = []string{"!mount-tmpfs " + m, "!mount-bind " + e.O + " " + m, "!remount /", "!umount " + m,
 			"!fsopen", "!fspick /", "!open_tree " + e.O, "!move_mount " + e.O + " " + m, "!mount_setattr " + m, "!pivot_root " + e.O + " " + m, "!chroot " + e.O}
 		kernel := []string{"!bpf", "!perf", "!userfaultfd", "!add_key", "!keyctl", "!request_key", "!init_module", "!kexec_load", "!fanotify",
 			"!open_by_handle_at", "!swapon " + m, "!sethostname", "!clock_settime", "!syslog"}

@@ -117,7 +117,8 @@ func TestF1_1_WellKnownSockets(t *testing.T) {
 		}
 		tmux := filepath.Join(run, "tmux.sock")
 		if e.HasTool("tmux") != "" {
-			e.Outside("tmux", "-S", tmux, "-f", "/dev/null", "new-session", "-d", "sleep 1000").OK(t)
+			// The server keeps what it inherits, the harness's pipes among it.
+			e.Outside("sh", "-c", `tmux -S "$1" -f /dev/null new-session -d 'sleep 1000' </dev/null >/dev/null 2>&1`, "sh", tmux).OK(t)
 			t.Cleanup(func() { e.Outside("tmux", "-S", tmux, "kill-server") })
 			names = append(names, "unix-connect stream "+tmux)
 		} else {

@@ -167,7 +167,7 @@ func family(name string) int {
 }
 
 func greeting(fd int) string {
-	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2})
+	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 500000})
 	buf := make([]byte, 200)
 	n, err := unix.Read(fd, buf)
 	if err != nil {

@@ -94,7 +94,7 @@ func init() {
 		}
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 		link, dir := a[0]+".link", a[0]+".dir"
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 			os.Symlink(a[1], link)
 			os.Mkdir(a[0], 0o755)
 			os.WriteFile(a[0]+"/keep", []byte("inner"), 0o644)
