@@ -51,8 +51,8 @@ const (
 )
 
 // Run runs the command and returns the status that dshx exits with. Its
-// goroutine's thread becomes the domain's: it must be locked to one that is
-// not the main thread, and the process is to exit afterwards.
+// goroutine, which must be locked to its thread, makes that the domain's: the
+// process is to exit afterwards.
 func Run(o Options) int {
 	r := &run{o: o}
 	code, err := r.run()
@@ -203,7 +203,6 @@ func (r *run) plain() (int, error) {
 	}
 	r.started()
 	go sig.forward(r.cmd)
-	go r.scope.Sweep()
 	return r.finish()
 }
 

@@ -110,7 +110,6 @@ func (r *run) inTerminal() (code int, err error) {
 	go t.signals(sigs)
 	go t.input()
 	go t.output()
-	go r.scope.Sweep()
 
 	err = r.cmd.Wait()
 	close(t.done)
