@@ -74,7 +74,7 @@ type Cmd struct {
 	monitor   *spawn.Monitor
 	feed      func()   // copies Stdin to the command
 	drains    []func() // copy the command's output
-	onStop    func()
+	waiting   Waiting
 	exclusive bool
 }
 
@@ -494,6 +494,8 @@ func (c *Cmd) Wait() error {
 
 func (c *Cmd) await() (unix.WaitStatus, error) {
 	switch {
+	case c.exclusive:
+		return c.awaitExclusive()
 	case c.monitor != nil:
 		for {
 			st, err := c.monitor.Next()
@@ -503,12 +505,7 @@ func (c *Cmd) await() (unix.WaitStatus, error) {
 			if st.Exited() || st.Signaled() {
 				return st, nil
 			}
-			if st.Stopped() && c.onStop != nil {
-				c.onStop()
-			}
 		}
-	case c.exclusive:
-		return c.awaitExclusive()
 	}
 	for {
 		var ws unix.WaitStatus

@@ -34,6 +34,12 @@ type Domain struct {
 	quit  chan struct{} // closed to let the thread end
 	ended chan struct{} // the thread has ended
 	here  bool          // the thread is the only caller's own: see NewDomainHere
+	tid   int           // the thread's
+
+	// With here the thread runs what others ask for while it waits.
+	queueMu sync.Mutex
+	queue   []func()
+	wake    func() // interrupts the thread's waiting
 
 	// Used on the thread alone.
 	stack   *spawn.Stack
@@ -193,6 +199,7 @@ func (d *Domain) thread(ready chan<- threadReady) {
 // prepare restricts the calling thread and gives it what it needs to start
 // commands.
 func (d *Domain) prepare() threadReady {
+	d.tid = unix.Gettid()
 	r := threadReady{listener: -1}
 	r.listener, r.nested, r.err = d.restrict()
 	if r.err == nil {
@@ -282,18 +289,64 @@ var filterNetwork = map[sandboxpolicy.Network]seccomp.Net{
 // on runs f on the domain's thread and waits for it; false when the domain is
 // closed.
 func (d *Domain) on(f func()) bool {
-	if d.here {
+	if d.here && unix.Gettid() == d.tid {
 		f()
 		return true
 	}
 	done := make(chan struct{})
+	call := func() { f(); close(done) }
+	if d.here {
+		d.queueMu.Lock()
+		wake := d.wake
+		if wake != nil {
+			d.queue = append(d.queue, call)
+		}
+		d.queueMu.Unlock()
+		if wake == nil {
+			return false
+		}
+		wake()
+		<-done
+		return true
+	}
 	select {
-	case d.work <- func() { f(); close(done) }:
+	case d.work <- call:
 		<-done
 		return true
 	case <-d.ended:
 		return false
 	}
+}
+
+// runQueued runs what was asked for; on the thread, with here.
+func (d *Domain) runQueued() {
+	d.queueMu.Lock()
+	q := d.queue
+	d.queue = nil
+	d.queueMu.Unlock()
+	for _, f := range q {
+		f()
+	}
+}
+
+// killAll sends sig to every process below this thread's Landlock domain but
+// for its own, and reports whether it could. It is one system call, which no
+// fork can outrun: the kernel holds the list of tasks still while it walks it
+// (kill(2), pid -1).
+//
+// On any other thread the same call would reach every process of the machine.
+// So the thread is checked, and that the scope holds: the parent of this
+// process is outside of the domain for certain.
+func (d *Domain) killAll(sig unix.Signal) bool {
+	if !d.scoped || unix.Gettid() != d.tid {
+		return false
+	}
+	parent := unix.Getppid()
+	if parent <= 0 || unix.Kill(parent, 0) != unix.EPERM {
+		return false
+	}
+	_ = unix.Kill(-1, sig)
+	return true
 }
 
 // Policy is the policy in force.
@@ -332,10 +385,8 @@ func (d *Domain) startGuard() {
 // signalAll sends sig to every process of the domain. SIGKILL ends the guard
 // too.
 func (d *Domain) signalAll(sig unix.Signal) {
-	if d.scoped {
-		// One call, which no fork can outrun: the kernel holds the list of
-		// tasks still while it walks it (kill(2), pid -1).
-		d.on(func() { _ = unix.Kill(-1, sig) })
+	all := false
+	if d.scoped && d.on(func() { all = d.killAll(sig) }) && all {
 		return
 	}
 	for _, pid := range proctree.Find(d.marker.Base(), proctree.Mask) {

@@ -194,17 +194,16 @@ func requireFull(e sandbox.Enforcement) error {
 
 // plain runs the command on streams that are not a terminal of its own.
 func (r *run) plain() (int, error) {
-	if err := sigpipe.Catch(passed...); err != nil {
+	if err := sigpipe.Catch(append(passed, unix.SIGCHLD)...); err != nil {
 		return 0, err
 	}
-	if err := r.cmd.Exclusive(stopSelf); err != nil {
+	if err := r.cmd.Exclusive(waiting(r.pass, stopSelf)); err != nil {
 		return 0, err
 	}
 	if err := r.cmd.Start(); err != nil {
 		return 0, err
 	}
 	r.started()
-	go forward(r.cmd)
 	return r.finish()
 }
 

@@ -10,17 +10,27 @@ import (
 var passed = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
 	unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP}
 
-// forward passes on what processes send to dshx. What the kernel sends for a
-// key or a terminal that is gone, it sends to the command as well, which is in
-// the same process group.
-func forward(c *sandbox.Cmd) {
-	for {
-		s, err := sigpipe.Next()
-		if err != nil {
-			return
-		}
-		if !s.FromKernel() {
-			_ = c.Signal(s.Number)
-		}
+// waiting makes the one thread of a run wait for its command and for signals
+// alike: handle gets each signal.
+func waiting(handle func(sigpipe.Signal), stopped func()) sandbox.Waiting {
+	return sandbox.Waiting{
+		Block: func() error {
+			s, err := sigpipe.Next()
+			if err == nil && s.Number != 0 && s.Number != unix.SIGCHLD {
+				handle(s)
+			}
+			return err
+		},
+		Wake:    sigpipe.Wake,
+		Stopped: stopped,
+	}
+}
+
+// pass passes on what processes send to dshx. What the kernel sends for a key
+// or a terminal that is gone, it sends to the command as well, which is in the
+// same process group.
+func (r *run) pass(s sigpipe.Signal) {
+	if !s.FromKernel() {
+		_ = r.cmd.Signal(s.Number)
 	}
 }

@@ -101,7 +101,7 @@ func (r *run) inTerminal() (code int, err error) {
 	if r.o.JSON {
 		r.streams = newCaptured(r.scope.Policy().Workspace())
 	}
-	if err := r.cmd.Exclusive(t.stopped); err != nil {
+	if err := r.cmd.Exclusive(waiting(t.signal, t.stopped)); err != nil {
 		return 0, err
 	}
 	if err := r.cmd.Start(); err != nil {
@@ -109,7 +109,6 @@ func (r *run) inTerminal() (code int, err error) {
 	}
 	r.started()
 	o.raw()
-	go t.signals()
 	go t.input()
 	go t.output()
 
@@ -152,27 +151,18 @@ func (t *session) protect() {
 	}
 }
 
-func (t *session) signals() {
-	defer t.protect()
-	for {
-		s, err := sigpipe.Next()
-		if err != nil {
-			return
-		}
-		switch s.Number {
-		case unix.SIGWINCH:
-			_ = t.r.cmd.Terminal.Resize(t.outer.size())
-		case unix.SIGCHLD:
-			t.r.cmd.Reap()
-		case unix.SIGCONT:
-			t.outer.raw()
-			_ = t.r.cmd.Terminal.Resize(t.outer.size())
-			_ = t.r.cmd.SignalGroup(unix.SIGCONT)
-		case unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE:
-			// Reads and writes report it.
-		default:
-			_ = t.r.cmd.Signal(s.Number)
-		}
+func (t *session) signal(s sigpipe.Signal) {
+	switch s.Number {
+	case unix.SIGWINCH:
+		_ = t.r.cmd.Terminal.Resize(t.outer.size())
+	case unix.SIGCONT:
+		t.outer.raw()
+		_ = t.r.cmd.Terminal.Resize(t.outer.size())
+		_ = t.r.cmd.SignalGroup(unix.SIGCONT)
+	case unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE:
+		// Reads and writes report it.
+	default:
+		_ = t.r.cmd.Signal(s.Number)
 	}
 }
 

@@ -107,6 +107,13 @@ func rtSigaction(s unix.Signal, new, old *sigaction) error {
 	return nil
 }
 
+// Wake makes one call of Next return a zero Signal.
+func Wake() {
+	var b [recordBytes]byte
+	// EAGAIN: the pipe is full, so Next returns anyway.
+	_, _ = unix.Write(int(writeFD), b[:])
+}
+
 // Next waits for a signal. It fails only before the first Catch.
 func Next() (Signal, error) {
 	mu.Lock()
