@@ -48,7 +48,7 @@ func BenchmarkCall(b *testing.B) {
 					op = "loop 1 " + strings.ReplaceAll(c.op, "$", d.W)
 				}
 				cmd := exec.Command(os.Args[0], op)
-				cmd.Env = append(os.Environ(), helperEnv+"=1")
+				cmd.Env = append(os.Environ(), helperEnv+"=1", "GORACE=atexit_sleep_ms=0")
 				cmd.Dir = d.W
 				for range 6 { // descriptor 9
 					f, err := os.Open(d.W + "/f")
