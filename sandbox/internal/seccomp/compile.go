@@ -115,6 +115,8 @@ type assembler struct {
 	at  map[*node]int // where in rev the nearest way into a node begins
 }
 
+var errTooLong = fmt.Errorf("more than %d", maxInsns)
+
 func assemble(root *node) ([]Insn, error) {
 	s := &assembler{at: map[*node]int{}}
 	if err := s.place(root); err != nil {
@@ -122,7 +124,7 @@ func assemble(root *node) ([]Insn, error) {
 	}
 	slices.Reverse(s.rev)
 	if len(s.rev) > maxInsns {
-		return nil, fmt.Errorf("filter of %d instructions: more than %d", len(s.rev), maxInsns)
+		return nil, fmt.Errorf("filter of %d instructions: %w", len(s.rev), errTooLong)
 	}
 	return s.rev, nil
 }
