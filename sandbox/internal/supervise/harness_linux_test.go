@@ -216,7 +216,7 @@ func (s *sandbox) op(dir string, ops ...string) []string {
 	if exe, err := os.Executable(); err == nil {
 		cmd.Path = exe
 	}
-	cmd.Env = append(os.Environ(), helperEnv+"=1")
+	cmd.Env = append(os.Environ(), helperEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	out, err := s.runCmd(dir, cmd)
 	if err != nil {
 		s.t.Fatalf("helper %q: %v\n%s", ops, err, out)
@@ -228,7 +228,7 @@ func (s *sandbox) op(dir string, ops ...string) []string {
 func bareOp(t *testing.T, dir, op string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], op)
-	cmd.Env, cmd.Dir = append(os.Environ(), helperEnv+"=1"), dir
+	cmd.Env, cmd.Dir = append(os.Environ(), helperEnv+"=1", "GORACE=atexit_sleep_ms=0"), dir
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	done := make(chan error)

@@ -102,3 +102,17 @@ func TestNotDumpable(t *testing.T) {
 		t.Errorf("chmod of a process that isn't dumpable: %s", got)
 	}
 }
+
+// The links of an outside process's /proc directory aren't the caller's to
+// follow, even to what it may change.
+func TestProcLinks_OfOthersAreNotFollowed(t *testing.T) {
+	d := newDirs(t)
+	s := newSandbox(t, seccomp.Options{}, &judge{writable: []string{d.W}})
+	outside, inside := strconv.Itoa(sleeper(t, nil)), strconv.Itoa(sleeper(t, s))
+	if got := s.op(d.W, "chmod /proc/"+outside+"/root"+d.W+"/f 0601")[0]; got != "EACCES" {
+		t.Errorf("through an outside process: %s", got)
+	}
+	if got := s.op(d.W, "chmod /proc/"+inside+"/root"+d.W+"/f 0601")[0]; got != "ok" {
+		t.Errorf("through an inside process: %s", got)
+	}
+}
