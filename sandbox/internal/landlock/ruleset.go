@@ -285,17 +285,24 @@ func (b *builder) ruleFor(fd int, kind byte, rights uint64) error {
 }
 
 func (b *builder) add(fd int, rights uint64) error {
-	rights &= b.handled
-	a := ll.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}
-	_, _, e := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(b.out.FD), ll.RuleTypePathBeneath, uintptr(unsafe.Pointer(&a)), 0, 0, 0)
-	switch e {
-	case 0:
+	err := addPath(b.out.FD, fd, rights&b.handled)
+	switch err {
+	case nil:
 		b.out.Rules++
-		return nil
 	case unix.EBADFD:
 		return nil // an internal file system (a nsfs or pipefs mount): nothing to grant
 	}
-	return e
+	return err
+}
+
+// addPath allows rights below the file or directory fd.
+func addPath(ruleset, fd int, rights uint64) error {
+	a := ll.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}
+	_, _, e := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), ll.RuleTypePathBeneath, uintptr(unsafe.Pointer(&a)), 0, 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
 }
 
 type entry struct {
