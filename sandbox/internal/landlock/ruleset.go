@@ -3,6 +3,7 @@ package landlock
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"unsafe"
 
@@ -139,12 +140,27 @@ func (b *builder) enforceable(d *sandboxpolicy.PathRule) bool {
 	if !d.System || unix.Geteuid() == 0 {
 		return true
 	}
-	if d.Glob {
-		// The pattern's directory decides: its files are root's own.
-		var st unix.Stat_t
-		return unix.Stat(d.Dir, &st) == nil && st.Uid != 0
+	if !d.Glob {
+		return readable(d.Path)
 	}
-	err := unix.Faccessat(unix.AT_FDCWD, d.Path, unix.R_OK, unix.AT_EACCESS)
+	dir, err := os.Open(d.Dir)
+	if err != nil {
+		return readable(d.Dir)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	for _, name := range names {
+		path := d.Dir + "/" + name
+		if !b.p.Verdict(sandboxpolicy.OpRead, path).Allow && readable(path) {
+			return true
+		}
+	}
+	return err != nil
+}
+
+// readable reports that the mode of a file doesn't keep this user from it.
+func readable(path string) bool {
+	err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS)
 	return !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.ENOENT)
 }
 
