@@ -60,13 +60,18 @@ func (e *Env) With(t *testing.T) *Env {
 
 var envCount atomic.Int64
 
+// ownCaches is where, below the home, dshx has the caches that commands may
+// write. Snapshots leave it out.
+const ownCaches = ".cache/dshx"
+
 func newEnv(t *testing.T, uid, gid int) *Env {
 	t.Helper()
 	n := envCount.Add(1)
 	e := &Env{t: t, UID: uid, GID: gid, Root: filepath.Join(baseDir, fmt.Sprintf("e%d", n)),
 		Mark: fmt.Sprintf("m%d-%d", os.Getpid(), n)}
 	e.W, e.O, e.H = filepath.Join(e.Root, "W"), filepath.Join(e.Root, "O"), filepath.Join(e.Root, "H")
-	for _, d := range []string{e.Root, e.W, e.O, e.H} {
+	// dshx's own caches are where an earlier run of this user has made them.
+	for _, d := range []string{e.Root, e.W, e.O, e.H, filepath.Join(e.H, ".cache"), filepath.Join(e.H, ownCaches)} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +157,7 @@ func Exists(path string) bool {
 }
 
 // Opts says how to run dshx. The zero value is
-// `dshx exec --preset workspace-write --status-fd 3 --env DSHX_IT_MARK=… -- ARGV`
+// `dshx exec --preset workspace-write --status-fd 3 --env IT_MARK=… -- ARGV`
 // in W with a plain environment and an empty standard input.
 type Opts struct {
 	Preset   string            // default workspace-write
@@ -166,7 +171,7 @@ type Opts struct {
 	Files    map[int]*os.File  // further descriptors that dshx inherits
 	Timeout  time.Duration     // for the whole run, default 60 s; a run that exceeds it fails the test
 	Prefix   []string          // put before dshx's own argv, such as setpriv or a launcher
-	NoMark   bool              // leave --env DSHX_IT_MARK out
+	NoMark   bool              // leave --env IT_MARK out
 	Started  func(*os.Process) // called once dshx has been started
 }
 
@@ -355,7 +360,7 @@ func (e *Env) DshxArgv(o Opts, argv ...string) []string {
 	}
 	args := []string{dshxBin, "exec", "--preset", preset}
 	if !o.NoMark {
-		args = append(args, "--env", "DSHX_IT_MARK="+e.Mark)
+		args = append(args, "--env", "IT_MARK="+e.Mark)
 	}
 	if o.JSON {
 		args = append(args, "--json")
@@ -434,7 +439,7 @@ func (e *Env) environ(extra []string) []string {
 	name := passwdName(e.UID)
 	vars := map[string]string{
 		"PATH": os.Getenv("PATH"), "HOME": e.H, "LANG": "C.UTF-8", "TERM": "xterm", "SHELL": "/bin/sh",
-		"USER": name, "LOGNAME": name, "DSHX_IT_MARK": e.Mark,
+		"USER": name, "LOGNAME": name, "IT_MARK": e.Mark,
 	}
 	for _, kv := range extra {
 		k, v, ok := strings.Cut(kv, "=")
@@ -647,7 +652,7 @@ func assertAllowed(t *testing.T, a *Attempts, names []string) {
 // and the hash of the content.
 type Snapshot map[string]string
 
-// Snap takes a snapshot of trees; keys are absolute paths.
+// Snap takes a snapshot of trees, without ownCaches; keys are absolute paths.
 func Snap(t *testing.T, roots ...string) Snapshot {
 	t.Helper()
 	s := Snapshot{}
@@ -655,6 +660,9 @@ func Snap(t *testing.T, roots ...string) Snapshot {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
+			}
+			if strings.HasSuffix(path, "/"+ownCaches) {
+				return fs.SkipDir
 			}
 			line, err := describe(path)
 			s[path] = line
@@ -741,7 +749,7 @@ func Unchanged(t *testing.T, roots ...string) func() {
 
 // Left lists living processes that carry this Env's mark in their environment,
 // dshx itself included.
-func (e *Env) Left() []int { return Marked("DSHX_IT_MARK=" + e.Mark) }
+func (e *Env) Left() []int { return Marked("IT_MARK=" + e.Mark) }
 
 // Marked lists living processes (zombies are not) whose environment has the entry.
 func Marked(entry string) []int {
@@ -803,7 +811,7 @@ func eventually(t *testing.T, within time.Duration, what string, cond func() boo
 // mark, so that Left does not count it.
 func (e *Env) Background(argv ...string) *exec.Cmd {
 	e.t.Helper()
-	cmd := e.Command(Opts{Env: []string{"DSHX_IT_MARK"}}, argv...)
+	cmd := e.Command(Opts{Env: []string{"IT_MARK"}}, argv...)
 	if err := cmd.Start(); err != nil {
 		e.t.Fatal(err)
 	}

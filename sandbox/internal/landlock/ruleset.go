@@ -3,6 +3,7 @@ package landlock
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"unsafe"
 
@@ -139,12 +140,27 @@ func (b *builder) enforceable(d *sandboxpolicy.PathRule) bool {
 	if !d.System || unix.Geteuid() == 0 {
 		return true
 	}
-	if d.Glob {
-		// The pattern's directory decides: its files are root's own.
-		var st unix.Stat_t
-		return unix.Stat(d.Dir, &st) == nil && st.Uid != 0
+	if !d.Glob {
+		return readable(d.Path)
 	}
-	err := unix.Faccessat(unix.AT_FDCWD, d.Path, unix.R_OK, unix.AT_EACCESS)
+	dir, err := os.Open(d.Dir)
+	if err != nil {
+		return readable(d.Dir)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	for _, name := range names {
+		path := d.Dir + "/" + name
+		if !b.p.Verdict(sandboxpolicy.OpRead, path).Allow && readable(path) {
+			return true
+		}
+	}
+	return err != nil
+}
+
+// readable reports that the mode of a file doesn't keep this user from it.
+func readable(path string) bool {
+	err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS)
 	return !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.ENOENT)
 }
 
@@ -323,15 +339,22 @@ func (b *builder) ruleFor(fd int, kind byte, rights uint64) error {
 }
 
 func (b *builder) add(fd int, rights uint64) error {
-	rights &= b.handled
-	a := ll.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}
-	_, _, e := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(b.out.FD), ll.RuleTypePathBeneath, uintptr(unsafe.Pointer(&a)), 0, 0, 0)
-	switch e {
-	case 0:
+	err := addPath(b.out.FD, fd, rights&b.handled)
+	switch err {
+	case nil:
 		b.out.Rules++
-		return nil
 	case unix.EBADFD:
 		return nil // an internal file system (a nsfs or pipefs mount): nothing to grant
 	}
-	return e
+	return err
+}
+
+// addPath allows rights below the file or directory fd.
+func addPath(ruleset, fd int, rights uint64) error {
+	a := ll.PathBeneathAttr{AllowedAccess: rights, ParentFd: fd}
+	_, _, e := unix.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), ll.RuleTypePathBeneath, uintptr(unsafe.Pointer(&a)), 0, 0, 0)
+	if e != 0 {
+		return e
+	}
+	return nil
 }
