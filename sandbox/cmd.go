@@ -267,13 +267,17 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 // afterStart does what needs not be there before the command runs.
 func (c *Cmd) afterStart() {
 	d := c.domain
-	d.serve()
-	switch {
-	case d.here:
+	if d.here {
 		d.startGuard()
-	case !d.guardAsked.Swap(true):
-		go d.on(d.startGuard)
+		if !c.exclusive {
+			d.serve()
+		}
+		return
 	}
+	d.first.Do(func() {
+		d.serve()
+		go d.on(d.startGuard)
+	})
 }
 
 func (d *Domain) forget(c *Cmd) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dshx/dshx/sandbox/internal/caps"
 	"github.com/dshx/dshx/sandbox/internal/landlock"
@@ -49,18 +48,19 @@ type Domain struct {
 	guarded bool
 	scoped  bool // kill(-1) from here reaches this domain's processes alone
 
-	ruleset *landlock.Ruleset
-	guard   *spawn.Guard
-	server  *supervise.Server
-	served  chan struct{}
+	ruleset  *landlock.Ruleset
+	guard    *spawn.Guard
+	listener int // until the supervisor has it
+	server   *supervise.Server
+	served   chan struct{}
 
-	mu         sync.Mutex
-	closed     bool
-	byMark     map[uint64]*Cmd
-	guardAsked atomic.Bool
-	notices    []sandboxpolicy.Notice
-	anyone     recorder // denials that belong to no command
-	do         *doThread
+	mu      sync.Mutex
+	closed  bool
+	byMark  map[uint64]*Cmd
+	first   sync.Once // what comes with the first command
+	notices []sandboxpolicy.Notice
+	anyone  recorder // denials that belong to no command
+	do      *doThread
 }
 
 // NewDomain puts a policy in force. Close ends it, and with it every command
@@ -109,7 +109,7 @@ func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	d := &Domain{
 		policy: p, host: ProbeHost(),
 		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
-		byMark: map[uint64]*Cmd{},
+		byMark: map[uint64]*Cmd{}, listener: -1,
 	}
 	d.state = state{p: p, h: &d.host}
 	if p.Full() {
@@ -144,20 +144,19 @@ func (d *Domain) assemble(r threadReady) (*Domain, error) {
 				Text: path + " holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
 		}
 	}
-	if r.listener >= 0 {
-		d.server = supervise.New(r.listener, supervise.Options{
-			Judge: judge{d}, OnDenial: d.denied, Network: d.policy.Network(), DropCaps: caps.Reduce,
-		})
-	}
+	d.listener = r.listener
 	return d, nil
 }
 
-// serve starts the supervisor with the first command: what it is asked before
-// waits for it.
+// serve starts the supervisor. What it is asked before waits for it.
 func (d *Domain) serve() {
-	if d.server == nil || d.served != nil {
+	if d.listener < 0 {
 		return
 	}
+	d.server = supervise.New(d.listener, supervise.Options{
+		Judge: judge{d}, OnDenial: d.denied, Network: d.policy.Network(), DropCaps: caps.Reduce,
+	})
+	d.listener = -1 // the server's now
 	d.served = make(chan struct{})
 	go func() { defer close(d.served); d.server.Serve() }()
 }
@@ -436,9 +435,10 @@ func (d *Domain) shutDown() {
 	}
 	if d.server != nil {
 		_ = d.server.Close()
-		if d.served != nil {
-			<-d.served
-		}
+		<-d.served
+	}
+	if d.listener >= 0 {
+		_ = unix.Close(d.listener)
 	}
 	if d.ruleset != nil {
 		_ = d.ruleset.Close()

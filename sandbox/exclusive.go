@@ -11,8 +11,9 @@ import (
 // command runs.
 type Waiting struct {
 	// Block returns when something may have happened: a child has changed its
-	// state (SIGCHLD), or Wake was called. It may return for no reason.
-	Block func() error
+	// state (SIGCHLD), Wake was called, or fd, unless it is -1, can be read.
+	// It may return for no reason.
+	Block func(fd int) (readable bool, err error)
 	// Wake makes Block return, from any thread.
 	Wake func()
 	// Stopped, if not nil, is called when the command was stopped by a signal.
@@ -41,8 +42,14 @@ func (c *Cmd) awaitExclusive() (unix.WaitStatus, error) {
 		if ended || err != nil {
 			return ws, err
 		}
-		if err := c.waiting.Block(); err != nil {
+		// Most commands never ask the supervisor for anything: it starts when
+		// one does.
+		asked, err := c.waiting.Block(c.domain.listener)
+		if err != nil {
 			return 0, err
+		}
+		if asked {
+			c.domain.serve()
 		}
 		c.domain.runQueued()
 	}

@@ -14,12 +14,16 @@ var passed = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT,
 // alike: handle gets each signal.
 func waiting(handle func(sigpipe.Signal), stopped func()) sandbox.Waiting {
 	return sandbox.Waiting{
-		Block: func() error {
+		Block: func(fd int) (bool, error) {
+			some, readable, err := sigpipe.Wait(fd)
+			if !some || err != nil {
+				return readable, err
+			}
 			s, err := sigpipe.Next()
 			if err == nil && s.Number != 0 && s.Number != unix.SIGCHLD {
 				handle(s)
 			}
-			return err
+			return readable, err
 		},
 		Wake:    sigpipe.Wake,
 		Stopped: stopped,

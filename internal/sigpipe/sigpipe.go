@@ -114,6 +114,20 @@ func Wake() {
 	_, _ = unix.Write(int(writeFD), b[:])
 }
 
+// Wait returns when Next wouldn't wait (some), or fd, unless it is -1, can be
+// read or has no other end any more.
+func Wait(fd int) (some, readable bool, err error) {
+	mu.Lock()
+	p := []unix.PollFd{{Fd: int32(readFD), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}
+	mu.Unlock()
+	for {
+		_, err = unix.Poll(p, -1)
+		if err != unix.EINTR {
+			return p[0].Revents != 0, p[1].Revents != 0, err
+		}
+	}
+}
+
 // Next waits for a signal. It fails only before the first Catch.
 func Next() (Signal, error) {
 	mu.Lock()
