@@ -91,11 +91,18 @@ func (b *builder) build() error {
 		return err
 	}
 	for _, r := range b.p.ReadAllow() {
+		// A deny wins over what a flag allows below it, too.
+		if !b.p.Verdict(sandboxpolicy.OpRead, r.Path).Allow {
+			continue
+		}
 		if err := b.grant(r.Path, rightsRead, sandboxpolicy.OpRead); err != nil {
 			return err
 		}
 	}
 	for _, r := range b.p.WriteAllow() {
+		if !b.p.Verdict(sandboxpolicy.OpWrite, r.Path).Allow {
+			continue
+		}
 		if r.Sink {
 			if err := b.device(r.Path); err != nil {
 				return err
