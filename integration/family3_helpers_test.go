@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -234,4 +235,14 @@ func f3OneLine(t *testing.T, text string, words ...string) {
 			t.Errorf("%q does not say %q", text, word)
 		}
 	}
+}
+
+// f3JSONResult is the Result of a run with --json that the harness did not make.
+func f3JSONResult(t *testing.T, state *os.ProcessState, stdout []byte) *Result {
+	t.Helper()
+	r := &Result{Exit: f3Status(state), Stdout: string(stdout), JSON: new(Value)}
+	if err := json.Unmarshal(stdout, r.JSON); err != nil {
+		t.Fatalf("--json printed %q: %v", clip(r.Stdout), err)
+	}
+	return r
 }
