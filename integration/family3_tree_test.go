@@ -76,10 +76,10 @@ func TestF3_4_KilledDshxLeavesNothing(t *testing.T) {
 			procs int  // how many processes there are inside
 		}{
 			{name: "pipeline", argv: []string{"sh", "-c", "sleep 300 | sleep 300"}, procs: 2},
-			{name: "sessions", argv: []string{"sh", "-c", "setsid sleep 300 & setsid setsid sleep 300 & echo ready; wait"}, procs: 3},
-			{name: "sessions, group killed", group: true, argv: []string{"sh", "-c", "setsid sleep 300 & setsid setsid sleep 300 & echo ready; wait"}, procs: 3},
+			{name: "sessions", argv: []string{"sh", "-c", "setsid sleep 300 & setsid setsid sleep 300 & echo ready; wait"}, procs: 2},
+			{name: "sessions, group killed", group: true, argv: []string{"sh", "-c", "setsid sleep 300 & setsid setsid sleep 300 & echo ready; wait"}, procs: 2},
 			{name: "ignores every signal", argv: []string{"sh", "-c", "trap '' TERM HUP INT QUIT PIPE; setsid sleep 300 & sleep 300"}, procs: 2},
-			{name: "stopped command", argv: []string{"sh", "-c", "sleep 300 & kill -STOP $! $$"}, procs: 2},
+			{name: "stopped command", argv: []string{"sh", "-c", "sleep 300 & sleep 0.2; kill -STOP $! $$"}, procs: 1},
 			{name: "stopped dshx", stop: true, argv: []string{"sh", "-c", "sleep 300 | sleep 300"}, procs: 2},
 			{name: "terminal", flags: []string{"--tty", "always"}, argv: []string{"sh", "-c", "trap '' HUP; setsid sleep 300 & sleep 300 | sleep 300"}, procs: 3},
 			{name: "captured", flags: []string{"--json"}, argv: []string{"sh", "-c", "sleep 300 | sleep 300"}, procs: 2},
