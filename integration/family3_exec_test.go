@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -221,6 +222,59 @@ func TestExec_NothingOfItsOwnOnStreams(t *testing.T) {
 		r := e.Run(Opts{StatusFD: -1}, "true")
 		if r.Stdout+r.Stderr != "" {
 			t.Errorf("%s", r)
+		}
+	})
+}
+
+// dshx behind the runners that it will be put behind.
+func TestExec_UnderOtherRunners(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		dshx := func(argv ...string) []string { return e.DshxArgv(Opts{StatusFD: -1}, argv...) }
+		behind := func(runner ...string) []string {
+			e.Tool(runner[0])
+			return append(runner, dshx("sh", "-c", "echo out; exit 5")...)
+		}
+		shell := func(script string, argv ...string) []string {
+			return append([]string{"sh", "-c", script, "sh"}, dshx(argv...)...)
+		}
+		for _, tc := range []struct {
+			argv []string
+			exit int
+			out  string
+		}{
+			{behind("env"), 5, "out\n"},
+			{behind("nice", "-n", "3"), 5, "out\n"},
+			{behind("timeout", "60"), 5, "out\n"},
+			{behind("setsid", "--wait"), 5, "out\n"},
+			{behind("nohup"), 5, "out\n"},
+			{behind("env", "-i", "PATH="+os.Getenv("PATH"), "HOME="+e.H), 5, "out\n"},
+			{shell(`seq 4 | xargs -n1 -P4 "$@" | sort | tr -d '\n'`, "echo"), 0, "1234"},
+			{shell(`out=$("$@"); echo "$? $out"`, "sh", "-c", "echo sub; exit 9"), 0, "9 sub\n"},
+			{shell(`"$@" & wait $!; echo $?`, "sh", "-c", "exit 9"), 0, "9\n"},
+			{shell("\"$@\" <<END\nhere\nEND\n", "cat"), 0, "here\n"},
+			{shell(`seq 3 | "$@" | wc -l | tr -d ' '`, "sort", "-rn"), 0, "3\n"},
+		} {
+			if r := e.Outside(tc.argv...); r.Exit != tc.exit || r.Stdout != tc.out {
+				t.Errorf("want %d %q: %s", tc.exit, tc.out, r)
+			}
+		}
+		// timeout(1) ends the run by TERM, and by KILL, with nothing left.
+		for _, signal := range []string{"TERM", "KILL"} {
+			r := e.Outside(append([]string{"timeout", "-s", signal, "0.5"}, dshx("sh", "-c", "setsid sleep 300 & sleep 300 | cat")...)...)
+			if r.Exit != 124 && r.Exit != 137 && r.Signal != syscall.SIGKILL {
+				t.Errorf("timeout -s %s: %s", signal, r)
+			}
+			e.NothingLeft(2 * time.Second)
+		}
+		if e.HasTool("script") != "" {
+			argv := dshx("sh", "-c", "test -t 0 && test -t 1 && echo terminal; exit 5")
+			for i := range argv {
+				argv[i] = "'" + argv[i] + "'"
+			}
+			r := e.Outside("script", "-qec", strings.Join(argv, " "), "/dev/null")
+			if r.Exit != 5 || !strings.Contains(r.Stdout, "terminal") {
+				t.Errorf("script: %s", r)
+			}
 		}
 	})
 }

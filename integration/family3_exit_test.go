@@ -116,7 +116,7 @@ func TestF3_14_TrueCulprit(t *testing.T) {
 			{"h: cwd is a file", []string{"--cwd", "noexec"}, []string{"true"}, 125, "START_FAILED", []string{"noexec", "not a directory"}},
 			{"c: no interpreter", nil, []string{script("c", "#!/no/such/interp -x\n")}, 127, "COMMAND_NOT_FOUND", []string{"interpreter", "/no/such/interp"}},
 			{"c: interpreter of the interpreter", nil, []string{script("c2", "#!"+script("c1", "#!/no/such/one\n")+"\n")}, 127, "COMMAND_NOT_FOUND", []string{"interpreter", "/no/such/one"}},
-			{"c: env as interpreter is not missing", nil, []string{script("c3", "#!/usr/bin/env dshx-no-such-interpreter\n")}, 127, "", nil},
+			{"c: env as interpreter is not missing", nil, []string{script("c3", "#!/usr/bin/env dshx-no-such-interpreter\n")}, 0, "", nil},
 			{"c: carriage return", nil, []string{script("crlf", "#!/bin/sh\r\necho ran\r\n")}, 127, "COMMAND_NOT_FOUND", []string{"interpreter", `/bin/sh\r`}},
 			{"c: interpreter without x", nil, []string{script("c4", "#!"+noexec+"\n")}, 126, "COMMAND_NOT_EXECUTABLE", []string{"interpreter", noexec}},
 			{"c: interpreter is a directory", nil, []string{script("c5", "#!"+dirInterp+"\n")}, 126, "COMMAND_NOT_EXECUTABLE", []string{"interpreter", dirInterp}},
@@ -139,6 +139,11 @@ func TestF3_14_TrueCulprit(t *testing.T) {
 			t.Run(tc.name, func(t *testing.T) {
 				if tc.argv[0] == "" && strings.HasPrefix(tc.name, "g") {
 					skipTool(t, "dynamically linked program")
+				}
+				if tc.code == "" {
+					// env's own status for a name that it can't find: 127, or 126
+					// where a directory of the PATH is closed to this user.
+					tc.exit = e.Outside(tc.argv...).Exit
 				}
 				r := e.Run(Opts{Flags: tc.flags}, tc.argv...)
 				if r.Exit != tc.exit {

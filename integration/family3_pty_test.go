@@ -138,7 +138,7 @@ func TestF3_6_CtrlCWithPipedInput(t *testing.T) {
 // F3-7: Ctrl-Z, jobs, fg as with a plain cat.
 func TestF3_7_StopAndForeground(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
-		for _, command := range []string{"cat", "dshx exec -- cat", "dshx exec --tty always -- cat", "dshx exec --tty never -- cat"} {
+		for _, command := range []string{"cat", "dshx exec -- cat", "dshx exec --tty always -- cat", "dshx exec --tty never -- cat", "dshx exec -- cat | cat"} {
 			s := e.f3Shell()
 			before := s.flags()
 			s.Send(command + "\n")
@@ -571,6 +571,98 @@ func TestF3_9_OwnSession(t *testing.T) {
 		r := e.Run(Opts{}, "sh", "-c", "test -t 1")
 		if r.Exit != 1 {
 			t.Errorf("auto with pipes: %s", r)
+		}
+	})
+}
+
+// When the terminal goes away the command gets the hang-up that it would have
+// had without dshx, and a dshx whose command stays does not spin.
+func TestF3_9_TerminalGone(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		plain := []string{"sh", "-c", "echo st''art; exec sleep 300"}
+		control := e.Pty(Opts{}, plain...)
+		control.Expect("start", 0, ptyWait)
+		control.Master.Close()
+		eventually(t, ptyWait, "control: the program ends without dshx", func() bool { return !Alive(control.Cmd.Process.Pid) })
+
+		term := e.Pty(Opts{}, e.DshxArgv(Opts{StatusFD: -1}, plain...)...)
+		term.Expect("start", 0, ptyWait)
+		term.Master.Close()
+		eventually(t, ptyWait, "dshx ended", func() bool { return !Alive(term.Cmd.Process.Pid) })
+		e.NothingLeft(2 * time.Second)
+
+		ready := filepath.Join(e.W, "ready")
+		term = e.Pty(Opts{}, e.DshxArgv(Opts{StatusFD: -1}, "sh", "-c", "trap '' HUP; echo x >ready; while :; do sleep 300; done")...)
+		eventually(t, ptyWait, "it runs", func() bool { return Exists(ready) })
+		term.Master.Close()
+		pid := term.Cmd.Process.Pid
+		used := func() int { // in ticks of 10 ms
+			f := f3Stat(pid)
+			if len(f) < 13 {
+				return 0
+			}
+			user, _ := strconv.Atoi(f[11])
+			system, _ := strconv.Atoi(f[12])
+			return user + system
+		}
+		before, began := used(), time.Now()
+		time.Sleep(500 * time.Millisecond) // the time over which the use is measured
+		if spent := used() - before; Alive(pid) && time.Duration(spent)*10*time.Millisecond > time.Since(began)/4 {
+			t.Errorf("dshx used %d ms of processor time in %v of waiting", spent*10, time.Since(began))
+		}
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		e.NothingLeft(2 * time.Second)
+	})
+}
+
+// A terminal that takes no more output (Ctrl-S) doesn't make dshx immortal.
+func TestF3_10_BlockedTerminal(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		master, slave, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer master.Close()
+		if err := os.Chown(slave.Name(), e.UID, -1); isRoot && err != nil {
+			t.Fatal(err)
+		}
+		cmd := e.Command(Opts{}, e.DshxArgv(Opts{StatusFD: -1}, "yes")...)
+		cmd.SysProcAttr.Setpgid = false
+		cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		slave.Close()
+		done := make(chan struct{})
+		go func() { _ = cmd.Wait(); close(done) }()
+		defer func() { _ = cmd.Process.Kill(); <-done }()
+		// Blocked: "yes" is there and waits, and goes on waiting.
+		waiting := 0
+		eventually(t, ptyWait, "output is blocked", func() bool {
+			state := ""
+			for _, pid := range f3WithArg("yes") {
+				if f := f3Stat(pid); f != nil && f3Comm(pid) == "yes" {
+					state = f[0]
+				}
+			}
+			if state != "S" {
+				waiting = 0
+			}
+			waiting++
+			return waiting > 20
+		})
+		for deadline := time.Now().Add(ptyWait); ; {
+			select {
+			case <-done:
+				e.NothingLeft(2 * time.Second)
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("TERM does not end it")
+			}
+			_ = syscall.Kill(cmd.Process.Pid, syscall.SIGTERM)
 		}
 	})
 }

@@ -110,9 +110,13 @@ func TestF3_4_KilledDshxLeavesNothing(t *testing.T) {
 				}
 				began := time.Now()
 				p.Wait(5 * time.Second)
-				eventually(t, 2*time.Second, "the tree is gone", func() bool {
-					return len(f3WithArg(arg)) == 0 && len(e.Left()) == 0
-				})
+				for len(f3WithArg(arg)) > 0 || len(e.Left()) > 0 {
+					if time.Since(began) > 2*time.Second {
+						e.NothingLeft(0)
+						t.Fatalf("with the argument: %v", f3WithArg(arg))
+					}
+					time.Sleep(2 * time.Millisecond)
+				}
 				t.Logf("gone after %v", time.Since(began).Round(time.Millisecond))
 			})
 		}
