@@ -3,6 +3,7 @@ package integration
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -575,27 +576,82 @@ func TestF3_9_OwnSession(t *testing.T) {
 	})
 }
 
+// f3BarePty is an outer terminal that nobody reads in the background: it can
+// be full, and it can be closed (a Term's can't, while its reader is at it).
+type f3BarePty struct {
+	t      *testing.T
+	master *os.File
+	cmd    *exec.Cmd
+	done   chan struct{}
+}
+
+func (e *Env) f3BarePty(argv ...string) *f3BarePty {
+	e.t.Helper()
+	master, slave, err := pty.Open()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer slave.Close()
+	if isRoot {
+		if err := os.Chown(slave.Name(), e.UID, -1); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	p := &f3BarePty{t: e.t, master: master, cmd: e.Command(Opts{}, argv...), done: make(chan struct{})}
+	p.cmd.SysProcAttr.Setpgid = false
+	p.cmd.SysProcAttr.Setsid, p.cmd.SysProcAttr.Setctty = true, true
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = slave, slave, slave
+	if err := p.cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	go func() { _ = p.cmd.Wait(); close(p.done) }()
+	e.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		master.Close()
+	})
+	return p
+}
+
+func (p *f3BarePty) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// read reads until the text has come.
+func (p *f3BarePty) read(text string) {
+	p.t.Helper()
+	var out []byte
+	for buf := make([]byte, 4096); !strings.Contains(string(out), text); {
+		n, err := p.master.Read(buf)
+		if err != nil {
+			p.t.Fatalf("terminal: %v after %q", err, out)
+		}
+		out = append(out, buf[:n]...)
+	}
+}
+
 // When the terminal goes away the command gets the hang-up that it would have
 // had without dshx, and a dshx whose command stays does not spin.
 func TestF3_9_TerminalGone(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
-		plain := []string{"sh", "-c", "echo st''art; exec sleep 300"}
-		control := e.Pty(Opts{}, plain...)
-		control.Expect("start", 0, ptyWait)
-		control.Master.Close()
-		eventually(t, ptyWait, "control: the program ends without dshx", func() bool { return !Alive(control.Cmd.Process.Pid) })
+		plain := []string{"sh", "-c", "echo start; exec sleep 300"}
+		for _, argv := range [][]string{plain, e.DshxArgv(Opts{StatusFD: -1}, plain...)} {
+			term := e.f3BarePty(argv...)
+			term.read("start")
+			term.master.Close()
+			eventually(t, ptyWait, argv[0]+" ended", term.ended)
+			e.NothingLeft(2 * time.Second)
+		}
 
-		term := e.Pty(Opts{}, e.DshxArgv(Opts{StatusFD: -1}, plain...)...)
-		term.Expect("start", 0, ptyWait)
-		term.Master.Close()
-		eventually(t, ptyWait, "dshx ended", func() bool { return !Alive(term.Cmd.Process.Pid) })
-		e.NothingLeft(2 * time.Second)
-
-		ready := filepath.Join(e.W, "ready")
-		term = e.Pty(Opts{}, e.DshxArgv(Opts{StatusFD: -1}, "sh", "-c", "trap '' HUP; echo x >ready; while :; do sleep 300; done")...)
-		eventually(t, ptyWait, "it runs", func() bool { return Exists(ready) })
-		term.Master.Close()
-		pid := term.Cmd.Process.Pid
+		term := e.f3BarePty(e.DshxArgv(Opts{StatusFD: -1}, "sh", "-c", "trap '' HUP; echo start; while :; do sleep 300; done")...)
+		term.read("start")
+		term.master.Close()
+		pid := term.cmd.Process.Pid
 		used := func() int { // in ticks of 10 ms
 			f := f3Stat(pid)
 			if len(f) < 13 {
@@ -618,25 +674,7 @@ func TestF3_9_TerminalGone(t *testing.T) {
 // A terminal that takes no more output (Ctrl-S) doesn't make dshx immortal.
 func TestF3_10_BlockedTerminal(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
-		master, slave, err := pty.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer master.Close()
-		if err := os.Chown(slave.Name(), e.UID, -1); isRoot && err != nil {
-			t.Fatal(err)
-		}
-		cmd := e.Command(Opts{}, e.DshxArgv(Opts{StatusFD: -1}, "yes")...)
-		cmd.SysProcAttr.Setpgid = false
-		cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setctty = true, true
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		slave.Close()
-		done := make(chan struct{})
-		go func() { _ = cmd.Wait(); close(done) }()
-		defer func() { _ = cmd.Process.Kill(); <-done }()
+		term := e.f3BarePty(e.DshxArgv(Opts{StatusFD: -1}, "yes")...)
 		// Blocked: "yes" is there and waits, and goes on waiting.
 		waiting := 0
 		eventually(t, ptyWait, "output is blocked", func() bool {
@@ -654,7 +692,7 @@ func TestF3_10_BlockedTerminal(t *testing.T) {
 		})
 		for deadline := time.Now().Add(ptyWait); ; {
 			select {
-			case <-done:
+			case <-term.done:
 				e.NothingLeft(2 * time.Second)
 				return
 			case <-time.After(200 * time.Millisecond):
@@ -662,7 +700,7 @@ func TestF3_10_BlockedTerminal(t *testing.T) {
 			if time.Now().After(deadline) {
 				t.Fatal("TERM does not end it")
 			}
-			_ = syscall.Kill(cmd.Process.Pid, syscall.SIGTERM)
+			_ = syscall.Kill(term.cmd.Process.Pid, syscall.SIGTERM)
 		}
 	})
 }
