@@ -35,7 +35,7 @@ func TestF3_2_Timeout(t *testing.T) {
 				own.Mark = e.Mark + "-" + strconv.Itoa(i) + strconv.FormatBool(json)
 				dir := e.Mkdir(filepath.Join(e.W, strconv.Itoa(i)+strconv.FormatBool(json)))
 				runs = append(runs, func() {
-					r := own.Run(Opts{JSON: json, Flags: []string{"--timeout", "2s", "--cwd", dir}, Env: []string{"DSHX_IT_MARK=" + own.Mark}},
+					r := own.Run(Opts{JSON: json, Flags: []string{"--timeout", "2s", "--cwd", dir}, Env: []string{"IT_MARK=" + own.Mark}},
 						"sh", "-c", tc.script)
 					least, most := 2*time.Second, 4*time.Second
 					if tc.stays {
