@@ -268,13 +268,17 @@ func TestF3_7_WithoutAndInBackground(t *testing.T) {
 		if rc := s.run("jobs"); strings.Contains(rc, "Stopped") {
 			t.Errorf("jobs: %q", rc)
 		}
-		// One that wants input stops like cat, and gets it in the foreground.
+		// One that wants input gets it in the foreground, whether it was
+		// stopped meanwhile, as a plain cat is, or waited.
 		s.run("dshx exec -- cat &")
-		for deadline := time.Now().Add(ptyWait); !strings.Contains(s.run("jobs"), "Stopped"); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("cat in the background: %q", s.Output()[max(0, len(s.Output())-500):])
+		eventually(t, ptyWait, "cat runs or is stopped", func() bool {
+			for _, pid := range f3WithArg("cat") {
+				if f := f3Stat(pid); f != nil && f[0] != "R" && (f3Comm(pid) == "cat" || f[0] == "T") {
+					return true
+				}
 			}
-		}
+			return false
+		})
 		s.Send("fg\n")
 		s.expect("dshx exec -- cat")
 		s.Send("hello\n")
@@ -551,17 +555,31 @@ func TestF3_9_LargePaste(t *testing.T) {
 // terminal that isn't the caller's.
 func TestF3_9_OwnSession(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
-		w := e.f3Wrapped(e.DshxArgv(Opts{StatusFD: -1}, "sh", "-c", `echo "tty=$(tty) sid=$(ps -o sid= -p $$ | tr -d ' ') self=$$"; echo x >/dev/tty`)...)
-		rc, same := w.after()
-		if rc != 0 || !same {
-			t.Errorf("status %d, restored %v: %q", rc, same, w.Output())
-		}
-		m := regexp.MustCompile(`tty=(\S+) sid=(\d*) self=(\d+)`).FindStringSubmatch(w.Output())
+		w := e.f3Wrapped(e.DshxArgv(Opts{StatusFD: -1}, "sh", "-c", `echo "tty=$(tty) inside=$$."; echo x >/dev/tty && read x`)...)
+		w.Expect("x\r\n", w.Expect("inside=", 0, ptyWait), ptyWait)
+		m := regexp.MustCompile(`tty=(\S+) inside=(\d+)\.`).FindStringSubmatch(w.Output())
 		if m == nil {
 			t.Fatalf("%q", w.Output())
 		}
-		if m[2] != "" && m[2] != m[3] {
-			t.Errorf("not a session of its own: %q", m[0])
+		inside, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		// State, parent, group, session, terminal, foreground group: proc(5).
+		caller, command := f3Stat(w.pid()), f3Stat(inside)
+		if caller == nil || command == nil {
+			t.Fatalf("not there: %q", w.Output())
+		}
+		if caller[3] == command[3] || caller[4] == command[4] || command[4] == "0" {
+			t.Errorf("session and terminal: caller's %v, command's %v", caller[3:5], command[3:5])
+		}
+		if command[2] != command[5] || command[2] != m[2] {
+			t.Errorf("the command does not lead the foreground of its terminal: %v", command[2:6])
+		}
+		w.Send("\n")
+		rc, same := w.after()
+		if rc != 0 || !same {
+			t.Errorf("status %d, restored %v: %q", rc, same, w.Output())
 		}
 		// With --tty never it's the caller's terminal.
 		w = e.f3Wrapped(e.DshxArgv(Opts{StatusFD: -1, Flags: []string{"--tty", "never"}}, "sh", "-c", `tty; test -t 0 -a -t 1 -a -t 2 && exit 8`)...)

@@ -43,6 +43,7 @@ func TestScript(t *testing.T) {
 				WorkdirRoot:         f3SharedDir(t),
 				RequireExplicitExec: true,
 				RequireUniqueNames:  true,
+				ContinueOnError:     true,
 				Setup: func(env *testscript.Env) error {
 					return setupScript(env, account)
 				},
