@@ -195,11 +195,16 @@ func TestF1_0_WritesOutside(t *testing.T) {
 				link := e.Symlink(e.O, filepath.Join(e.W, "out-"+preset))
 				dangling := e.Symlink(filepath.Join(e.O, "new"), filepath.Join(e.W, "dangling-"+preset))
 				attempts = append(attempts, "create "+link+"/n", "overwrite "+link+"/o-"+preset+"0.f x", "overwrite "+e.W+"/../O/o-"+preset+"0.f x",
-					"open-w "+dangling, "create /etc/dshx-it", "create /dshx-it", "create /usr/dshx-it", "create "+e.Root+"/n", "rename "+e.W+" "+e.Root+"/w2",
+					"open-w "+dangling, "create /etc/"+e.Mark, "create /"+e.Mark, "create /usr/"+e.Mark, "create "+e.Root+"/n", "rename "+e.W+" "+e.Root+"/w2",
 					"create /proc/self/cwd/../O/n", "unlink "+e.W+"/../O/o-"+preset+"1.f")
 				if preset == "read-only" {
 					attempts = append(attempts, fill(filepath.Join(e.W, "ro"), "w", writeOps)...)
 				}
+				t.Cleanup(func() {
+					for _, dir := range []string{"/etc/", "/", "/usr/"} {
+						os.Remove(dir + e.Mark)
+					}
+				})
 				check := Unchanged(t, e.O, e.H)
 				w := Unchanged(t, e.W)
 				a := e.Probe(Opts{Preset: preset}, attempts...)
@@ -305,7 +310,7 @@ while [ $i -lt 100 ]; do mkdir $n && cd $n || exit 1; i=$((i+1)); done; : > f`))
 		check()
 		// A process swaps a subdirectory for a link while dshx ends.
 		for range 5 {
-			gone(e.Sh(Opts{Timeout: 30 * time.Second}, `cd "$TMPDIR"; pwd; mkdir sub; "$2" flip "$TMPDIR/sub" "$1/tree"`, e.O, probeBin))
+			gone(e.Sh(Opts{Timeout: 30 * time.Second, Flags: []string{"--kill-after", "300ms"}}, `cd "$TMPDIR"; pwd; mkdir sub; "$2" flip "$TMPDIR/sub" "$1/tree"`, e.O, probeBin))
 			check()
 		}
 		// T itself can't be moved, nor replaced by a link.

@@ -98,7 +98,7 @@ func TestF1_4_DshxItself(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		attempts := []string{"kill $PPID 0", "kill $PPID 9", "kill $PPID 19", "tgkill $PPID 9", "tkill $PPID 9", "pidfd-signal $PPID 9",
 			"sigqueue $PPID 15", "pidfd-getfd $PPID 0", "ptrace-attach $PPID", "ptrace-seize $PPID", "vm-read $PPID", "vm-write $PPID",
-			"proc $PPID mem", "proc $PPID environ", "proc $PPID maps", "readdir /proc/$PPID/fd", "readdir /proc/$PPID/cwd", "read /proc/$PPID/root/etc/hostname"}
+			"proc $PPID mem", "proc $PPID environ", "proc $PPID maps", "read /proc/$PPID/fd/0", "readdir /proc/$PPID/fdinfo", "readdir /proc/$PPID/cwd", "read /proc/$PPID/root/etc/hostname"}
 		a := e.Probe(Opts{}, attempts...)
 		assertDenied(t, a, attempts, "ESRCH")
 		assertRan(t, a.Run)

@@ -60,13 +60,18 @@ func (e *Env) With(t *testing.T) *Env {
 
 var envCount atomic.Int64
 
+// ownCaches is where, below the home, dshx has the caches that commands may
+// write. Snapshots leave it out.
+const ownCaches = ".cache/dshx"
+
 func newEnv(t *testing.T, uid, gid int) *Env {
 	t.Helper()
 	n := envCount.Add(1)
 	e := &Env{t: t, UID: uid, GID: gid, Root: filepath.Join(baseDir, fmt.Sprintf("e%d", n)),
 		Mark: fmt.Sprintf("m%d-%d", os.Getpid(), n)}
 	e.W, e.O, e.H = filepath.Join(e.Root, "W"), filepath.Join(e.Root, "O"), filepath.Join(e.Root, "H")
-	for _, d := range []string{e.Root, e.W, e.O, e.H} {
+	// dshx's own caches are where an earlier run of this user has made them.
+	for _, d := range []string{e.Root, e.W, e.O, e.H, filepath.Join(e.H, ".cache"), filepath.Join(e.H, ownCaches)} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -647,7 +652,7 @@ func assertAllowed(t *testing.T, a *Attempts, names []string) {
 // and the hash of the content.
 type Snapshot map[string]string
 
-// Snap takes a snapshot of trees; keys are absolute paths.
+// Snap takes a snapshot of trees, without ownCaches; keys are absolute paths.
 func Snap(t *testing.T, roots ...string) Snapshot {
 	t.Helper()
 	s := Snapshot{}
@@ -655,6 +660,9 @@ func Snap(t *testing.T, roots ...string) Snapshot {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
+			}
+			if strings.HasSuffix(path, "/"+ownCaches) {
+				return fs.SkipDir
 			}
 			line, err := describe(path)
 			s[path] = line

@@ -74,7 +74,7 @@ type Cmd struct {
 	monitor   *spawn.Monitor
 	feed      func()   // copies Stdin to the command
 	drains    []func() // copy the command's output
-	onStop    func()
+	waiting   Waiting
 	exclusive bool
 }
 
@@ -226,6 +226,7 @@ func (c *Cmd) Start() error {
 		}
 		return err
 	}
+	c.afterStart()
 	for _, start := range c.copiers() {
 		c.copies.Add(1)
 		go func() { defer c.copies.Done(); start() }()
@@ -260,11 +261,23 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 		return err
 	}
 	c.Process = pr
-	if !d.guarded {
-		// Not before the command runs, and not while somebody waits for it.
-		go d.on(d.startGuard)
-	}
 	return nil
+}
+
+// afterStart does what needs not be there before the command runs.
+func (c *Cmd) afterStart() {
+	d := c.domain
+	if d.here {
+		d.startGuard()
+		if !c.exclusive {
+			d.serve()
+		}
+		return
+	}
+	d.first.Do(func() {
+		d.serve()
+		go d.on(d.startGuard)
+	})
 }
 
 func (d *Domain) forget(c *Cmd) {
@@ -485,6 +498,8 @@ func (c *Cmd) Wait() error {
 
 func (c *Cmd) await() (unix.WaitStatus, error) {
 	switch {
+	case c.exclusive:
+		return c.awaitExclusive()
 	case c.monitor != nil:
 		for {
 			st, err := c.monitor.Next()
@@ -494,12 +509,7 @@ func (c *Cmd) await() (unix.WaitStatus, error) {
 			if st.Exited() || st.Signaled() {
 				return st, nil
 			}
-			if st.Stopped() && c.onStop != nil {
-				c.onStop()
-			}
 		}
-	case c.exclusive:
-		return c.awaitExclusive()
 	}
 	for {
 		var ws unix.WaitStatus

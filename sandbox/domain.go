@@ -32,6 +32,13 @@ type Domain struct {
 	work  chan func()   // run on the thread
 	quit  chan struct{} // closed to let the thread end
 	ended chan struct{} // the thread has ended
+	here  bool          // the thread is the only caller's own: see NewDomainHere
+	tid   int           // the thread's
+
+	// With here the thread runs what others ask for while it waits.
+	queueMu sync.Mutex
+	queue   []func()
+	wake    func() // interrupts the thread's waiting
 
 	// Used on the thread alone.
 	stack   *spawn.Stack
@@ -41,14 +48,16 @@ type Domain struct {
 	guarded bool
 	scoped  bool // kill(-1) from here reaches this domain's processes alone
 
-	ruleset *landlock.Ruleset
-	guard   *spawn.Guard
-	server  *supervise.Server
-	served  chan struct{}
+	ruleset  *landlock.Ruleset
+	guard    *spawn.Guard
+	listener int // until the supervisor has it
+	server   *supervise.Server
+	served   chan struct{}
 
 	mu      sync.Mutex
 	closed  bool
 	byMark  map[uint64]*Cmd
+	first   sync.Once // what comes with the first command
 	notices []sandboxpolicy.Notice
 	anyone  recorder // denials that belong to no command
 	do      *doThread
@@ -60,29 +69,67 @@ type Domain struct {
 // Errors: *UnavailableError where the host lacks what is needed, in which case
 // nothing was restricted and nothing runs.
 func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
-	d := &Domain{
-		policy: p, host: ProbeHost(),
-		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
-		byMark: map[uint64]*Cmd{},
-	}
-	d.state = state{p: p, h: &d.host}
-	if !p.Full() {
-		if err := d.host.unusable(); err != nil {
-			return nil, err
-		}
+	d, err := newDomain(p)
+	if err != nil {
+		return nil, err
 	}
 	// The ruleset is a matter of hundreds of system calls, the filter one of
 	// compiling in the kernel: two processors do both at once.
 	ready := make(chan threadReady, 1)
 	go d.thread(ready)
-	var rulesErr error
-	if !p.Full() {
-		d.ruleset, rulesErr = landlock.Build(p, d.host.LandlockABI)
-	}
+	err = d.buildRuleset()
 	r := <-ready
-	if r.err == nil && rulesErr != nil {
-		r.err = &UnavailableError{landlock.Why(rulesErr), landlock.Remedy(rulesErr)}
+	if r.err == nil {
+		r.err = err
 	}
+	return d.assemble(r)
+}
+
+// NewDomainHere is NewDomain with the calling goroutine's thread as the
+// domain's, which saves every command the hand-over between two threads. It
+// is for a program that runs one command and ends, like dshx itself.
+//
+// The goroutine must be locked to its thread, which is restricted for good; it
+// alone may use the domain.
+func NewDomainHere(p *sandboxpolicy.Policy) (*Domain, error) {
+	d, err := newDomain(p)
+	if err != nil {
+		return nil, err
+	}
+	d.here = true
+	r := threadReady{listener: -1}
+	if r.err = d.buildRuleset(); r.err == nil {
+		r = d.prepare()
+	}
+	close(d.ended)
+	return d.assemble(r)
+}
+
+func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
+	d := &Domain{
+		policy: p, host: ProbeHost(),
+		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
+		byMark: map[uint64]*Cmd{}, listener: -1,
+	}
+	d.state = state{p: p, h: &d.host}
+	if p.Full() {
+		return d, nil
+	}
+	return d, d.host.unusable()
+}
+
+func (d *Domain) buildRuleset() (err error) {
+	if d.policy.Full() {
+		return nil
+	}
+	if d.ruleset, err = landlock.Build(d.policy, d.host.LandlockABI); err != nil {
+		return &UnavailableError{landlock.Why(err), landlock.Remedy(err)}
+	}
+	return nil
+}
+
+// assemble makes the domain of what its thread has prepared.
+func (d *Domain) assemble(r threadReady) (*Domain, error) {
 	if r.err != nil {
 		if r.listener >= 0 {
 			_ = unix.Close(r.listener)
@@ -94,17 +141,24 @@ func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	if d.ruleset != nil {
 		for _, path := range d.ruleset.Split {
 			d.notices = append(d.notices, sandboxpolicy.Notice{Kind: "config-ignored", Path: path,
-				Text: "it holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
+				Text: path + " holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
 		}
 	}
-	if r.listener >= 0 {
-		d.server = supervise.New(r.listener, supervise.Options{
-			Judge: judge{d}, OnDenial: d.denied, Network: p.Network(), DropCaps: caps.Drop,
-		})
-		d.served = make(chan struct{})
-		go func() { defer close(d.served); d.server.Serve() }()
-	}
+	d.listener = r.listener
 	return d, nil
+}
+
+// serve starts the supervisor. What it is asked before waits for it.
+func (d *Domain) serve() {
+	if d.listener < 0 {
+		return
+	}
+	d.server = supervise.New(d.listener, supervise.Options{
+		Judge: judge{d}, OnDenial: d.denied, Network: d.policy.Network(), DropCaps: caps.Reduce,
+	})
+	d.listener = -1 // the server's now
+	d.served = make(chan struct{})
+	go func() { defer close(d.served); d.server.Serve() }()
 }
 
 type threadReady struct {
@@ -117,8 +171,7 @@ type threadReady struct {
 func (d *Domain) thread(ready chan<- threadReady) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The main thread stands for the process in signals and in /proc, and
-		// the runtime never ends it: another one must do.
+		// The runtime never ends the main thread: another one must do.
 		inner := make(chan threadReady, 1)
 		go d.thread(inner)
 		ready <- <-inner
@@ -126,11 +179,7 @@ func (d *Domain) thread(ready chan<- threadReady) {
 		return
 	}
 	defer close(d.ended) // and the thread ends with its goroutine, still locked
-	r := threadReady{listener: -1}
-	r.listener, r.nested, r.err = d.restrict()
-	if r.err == nil {
-		d.stack, r.err = spawn.NewStack()
-	}
+	r := d.prepare()
 	ready <- r
 	if r.err != nil {
 		return
@@ -144,6 +193,18 @@ func (d *Domain) thread(ready chan<- threadReady) {
 			return
 		}
 	}
+}
+
+// prepare restricts the calling thread and gives it what it needs to start
+// commands.
+func (d *Domain) prepare() threadReady {
+	d.tid = unix.Gettid()
+	r := threadReady{listener: -1}
+	r.listener, r.nested, r.err = d.restrict()
+	if r.err == nil {
+		d.stack, r.err = spawn.NewStack()
+	}
+	return r
 }
 
 // restrict makes the calling thread what the commands inherit. Its order
@@ -227,14 +288,64 @@ var filterNetwork = map[sandboxpolicy.Network]seccomp.Net{
 // on runs f on the domain's thread and waits for it; false when the domain is
 // closed.
 func (d *Domain) on(f func()) bool {
+	if d.here && unix.Gettid() == d.tid {
+		f()
+		return true
+	}
 	done := make(chan struct{})
+	call := func() { f(); close(done) }
+	if d.here {
+		d.queueMu.Lock()
+		wake := d.wake
+		if wake != nil {
+			d.queue = append(d.queue, call)
+		}
+		d.queueMu.Unlock()
+		if wake == nil {
+			return false
+		}
+		wake()
+		<-done
+		return true
+	}
 	select {
-	case d.work <- func() { f(); close(done) }:
+	case d.work <- call:
 		<-done
 		return true
 	case <-d.ended:
 		return false
 	}
+}
+
+// runQueued runs what was asked for; on the thread, with here.
+func (d *Domain) runQueued() {
+	d.queueMu.Lock()
+	q := d.queue
+	d.queue = nil
+	d.queueMu.Unlock()
+	for _, f := range q {
+		f()
+	}
+}
+
+// killAll sends sig to every process below this thread's Landlock domain but
+// for its own, and reports whether it could. It is one system call, which no
+// fork can outrun: the kernel holds the list of tasks still while it walks it
+// (kill(2), pid -1).
+//
+// On any other thread the same call would reach every process of the machine.
+// So the thread is checked, and that the scope holds: the parent of this
+// process is outside of the domain for certain.
+func (d *Domain) killAll(sig unix.Signal) bool {
+	if !d.scoped || unix.Gettid() != d.tid {
+		return false
+	}
+	parent := unix.Getppid()
+	if parent <= 0 || unix.Kill(parent, 0) != unix.EPERM {
+		return false
+	}
+	_ = unix.Kill(-1, sig)
+	return true
 }
 
 // Policy is the policy in force.
@@ -247,9 +358,9 @@ func (d *Domain) Enforcement() Enforcement { return d.state.enforcement() }
 // force.
 func (d *Domain) Notices() []sandboxpolicy.Notice { return d.notices }
 
-// Guard starts the guard, which ends the commands if this process dies, if
-// it isn't there yet. The first command starts it, once it runs: the guard is
-// not on the way of a start.
+// startGuard starts the guard, which ends the commands if this process dies,
+// if it isn't there yet. It comes when the first command runs: it is not on
+// the way of a start. Runs on the thread.
 func (d *Domain) startGuard() {
 	if d.guarded {
 		return
@@ -273,10 +384,8 @@ func (d *Domain) startGuard() {
 // signalAll sends sig to every process of the domain. SIGKILL ends the guard
 // too.
 func (d *Domain) signalAll(sig unix.Signal) {
-	if d.scoped {
-		// One call, which no fork can outrun: the kernel holds the list of
-		// tasks still while it walks it (kill(2), pid -1).
-		d.on(func() { _ = unix.Kill(-1, sig) })
+	all := false
+	if d.scoped && d.on(func() { all = d.killAll(sig) }) && all {
 		return
 	}
 	for _, pid := range proctree.Find(d.marker.Base(), proctree.Mask) {
@@ -299,6 +408,14 @@ func (d *Domain) Close() error {
 	return nil
 }
 
+// abandon is Close for a process that is about to exit, with no command left:
+// only what would outlive it has to be told.
+func (d *Domain) abandon() {
+	if d.guard != nil {
+		_ = d.guard.Kill()
+	}
+}
+
 func (d *Domain) shutDown() {
 	d.mu.Lock()
 	first := !d.closed
@@ -319,6 +436,9 @@ func (d *Domain) shutDown() {
 	if d.server != nil {
 		_ = d.server.Close()
 		<-d.served
+	}
+	if d.listener >= 0 {
+		_ = unix.Close(d.listener)
 	}
 	if d.ruleset != nil {
 		_ = d.ruleset.Close()

@@ -1,38 +1,97 @@
 package sandbox
 
 import (
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+// Waiting is how the thread of a domain made by NewDomainHere waits while its
+// command runs.
+type Waiting struct {
+	// Block returns when something may have happened: a child has changed its
+	// state (SIGCHLD), Wake was called, or fd, unless it is -1, can be read.
+	// It may return for no reason.
+	Block func(fd int) (readable bool, err error)
+	// Wake makes Block return, from any thread.
+	Wake func()
+	// Stopped, if not nil, is called when the command was stopped by a signal.
+	Stopped func()
+}
+
 // Exclusive makes this process the reaper of everything that c starts: the
 // processes that c leaves behind become children of this process, whose
 // end Wait sees, and nothing is missed. It is for programs that have no other
-// children, like dshx itself. onStop, if not nil, is called when c has been
-// stopped by a signal.
-func (c *Cmd) Exclusive(onStop func()) error {
-	c.onStop = onStop
-	c.exclusive = true
+// children, like dshx itself; c's domain must be the calling thread's own.
+func (c *Cmd) Exclusive(w Waiting) error {
+	d := c.domain
+	if !d.here {
+		return errors.New("the domain's thread is not this one")
+	}
+	c.waiting, c.exclusive = w, true
+	d.queueMu.Lock()
+	d.wake = w.Wake
+	d.queueMu.Unlock()
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
 func (c *Cmd) awaitExclusive() (unix.WaitStatus, error) {
 	for {
+		ws, ended, err := c.look()
+		if ended || err != nil {
+			return ws, err
+		}
+		// Most commands never ask the supervisor for anything: it starts when
+		// one does.
+		asked, err := c.waiting.Block(c.domain.listener)
+		if err != nil {
+			return 0, err
+		}
+		if asked {
+			c.domain.serve()
+		}
+		c.domain.runQueued()
+	}
+}
+
+// look takes the statuses of all children that have changed, and returns the
+// command's when it has ended.
+func (c *Cmd) look() (status unix.WaitStatus, ended bool, err error) {
+	if c.monitor != nil {
+		c.anyLeft()
+		for {
+			st, some, err := c.monitor.Poll()
+			if err != nil || !some {
+				return 0, false, err
+			}
+			if st.Exited() || st.Signaled() {
+				return st, true, nil
+			}
+			c.stopped(st)
+		}
+	}
+	for {
 		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, unix.WUNTRACED, nil)
+		pid, err := unix.Wait4(-1, &ws, unix.WUNTRACED|unix.WNOHANG, nil)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return 0, err
+			return 0, false, err
+		case pid == 0:
+			return 0, false, nil
 		case pid != c.Process.Pid: // an orphan of the command's
 		case ws.Stopped():
-			if c.onStop != nil {
-				c.onStop()
-			}
+			c.stopped(ws)
 		default:
-			return ws, nil
+			return ws, true, nil
 		}
+	}
+}
+
+func (c *Cmd) stopped(ws unix.WaitStatus) {
+	if ws.Stopped() && c.waiting.Stopped != nil {
+		c.waiting.Stopped()
 	}
 }
 
@@ -82,14 +141,6 @@ func (c *Cmd) CloseTerminal() {
 		c.monitor.Close()
 	}
 	_ = c.Terminal.Master.Close()
-}
-
-// Reap takes the statuses of orphans that have ended while the command runs
-// on a terminal; without one Wait does.
-func (c *Cmd) Reap() {
-	if c.monitor != nil {
-		c.anyLeft()
-	}
 }
 
 // SignalGroup sends sig to the process group that the command leads on its

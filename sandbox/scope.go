@@ -22,11 +22,17 @@ type Scope struct {
 //
 // Errors: those of sandboxpolicy.Resolve and NewDomain, and *UnavailableError
 // where no private directory can be made. Nothing runs, and nothing is left.
-func Open(req sandboxpolicy.Request) (*Scope, error) {
+func Open(req sandboxpolicy.Request) (*Scope, error) { return openScope(req, NewDomain) }
+
+// OpenHere is Open with the calling goroutine's thread as the domain's; see
+// NewDomainHere.
+func OpenHere(req sandboxpolicy.Request) (*Scope, error) { return openScope(req, NewDomainHere) }
+
+func openScope(req sandboxpolicy.Request, start func(*sandboxpolicy.Policy) (*Domain, error)) (*Scope, error) {
 	s := &Scope{}
 	p, err := s.resolve(req)
 	if err == nil {
-		s.Domain, err = NewDomain(p)
+		s.Domain, err = start(p)
 	}
 	if err != nil {
 		s.removeTmp()
@@ -85,9 +91,6 @@ func (s *Scope) Notices() []sandboxpolicy.Notice {
 	return append(append([]sandboxpolicy.Notice{}, s.notices...), s.Domain.Notices()...)
 }
 
-// Sweep removes what scopes of this user that were killed left behind.
-func (s *Scope) Sweep() { s.tmp.Sweep() }
-
 // Close ends every process of the scope and removes its private directory.
 func (s *Scope) Close() error {
 	err := s.Domain.Close()
@@ -97,19 +100,23 @@ func (s *Scope) Close() error {
 	return err
 }
 
+// Exit is Close for a process that is about to exit and has no command left.
+func (s *Scope) Exit() error {
+	s.abandon()
+	return s.removeTmp()
+}
+
 func (s *Scope) removeTmp() error {
-	if s.tmp == nil {
+	if s.tmp == nil || s.tmp.RemoveEmpty() {
 		return nil
 	}
-	return s.tmp.Remove()
+	// On another thread: this one may be under a filter whose supervisor, which
+	// would have to answer for a chmod, has ended.
+	done := make(chan error, 1)
+	go func() { done <- s.tmp.Remove() }()
+	return <-done
 }
 
 // Spill makes a private directory, outside of the workspace and kept for the
-// caller, for output that was cut.
-func Spill(avoid string) (string, error) {
-	d, err := tmpdir.New(avoid)
-	if err != nil {
-		return "", err
-	}
-	return d.Path, d.Keep()
-}
+// caller (a week), for output that was cut.
+func Spill(avoid string) (string, error) { return tmpdir.NewKept(avoid) }

@@ -1,8 +1,6 @@
 package sandboxpolicy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"strings"
 )
@@ -118,7 +116,7 @@ func (b *builder) findHomes() error {
 	// XDG Base Directory Specification: relative values are invalid and are
 	// to be ignored.
 	if x := b.env("XDG_CONFIG_HOME"); strings.HasPrefix(x, "/") {
-		b.xdgConf = join(resolve(x), "dshx")
+		b.xdgConf = resolve(join(x, "dshx"))
 	} else if b.p.home != "" {
 		b.xdgConf = resolve(join(b.p.home, ".config/dshx"))
 	}
@@ -422,6 +420,7 @@ func (b *builder) tighten(flagged bool) {
 				p.network, p.networkOrg = base.network, originPreset
 			}
 			p.mode, p.presetOrigin = base.mode, c.origin(c.preset.line)
+			p.approvals, p.approvalsOrg = base.approvals, c.origin(c.preset.line)
 			if b.user.findPreset(p.preset) == nil {
 				p.preset = base.name
 			}
@@ -472,7 +471,11 @@ func (b *builder) wider(v value) {
 }
 
 func (b *builder) configIgnored(origin, key, why string) {
-	b.notices = append(b.notices, Notice{NoticeConfigIgnored, "", key + " (" + origin + ") " + why + " and is ignored"})
+	_, file, _ := strings.Cut(origin, " ")
+	if i := strings.LastIndexByte(file, ':'); i >= 0 {
+		file = file[:i]
+	}
+	b.notices = append(b.notices, Notice{NoticeConfigIgnored, file, key + " (" + origin + ") " + why + " and is ignored"})
 }
 
 func (b *builder) findTmp() error {
@@ -498,7 +501,7 @@ func (b *builder) findTmp() error {
 			}
 		}
 		if base != "" {
-			if dir, _, err := b.r.real(join(base, "dshx/ws-"+cacheName(p.workspace))); err == nil {
+			if dir, _, err := b.r.real(join(base, "dshx/ws"+cacheName(p.workspace))); err == nil {
 				p.cache = dir
 			}
 		}
@@ -506,11 +509,19 @@ func (b *builder) findTmp() error {
 	return nil
 }
 
-// cacheName is a name for the workspace that another can't take: its cache
-// would reach this one's builds.
+// cacheName is a name for the workspace that no other has: another's cache
+// would reach this one's builds. It is the path itself, escaped, and cut into
+// directories that no whole name equals: names have at most 255 bytes.
 func cacheName(ws string) string {
-	sum := sha256.Sum256([]byte(ws))
-	return hex.EncodeToString(sum[:10])
+	const most = 200
+	s := strings.NewReplacer("+", "+p", "/", "+s").Replace(ws)
+	var b strings.Builder
+	for len(s) > most {
+		b.WriteString(s[:most])
+		b.WriteString("-/")
+		s = s[most:]
+	}
+	return b.String() + s + "="
 }
 
 func (b *builder) addAllows() error {
@@ -558,10 +569,11 @@ func (b *builder) addAllows() error {
 			return err
 		}
 	}
-	if p.mode == modeWrite {
-		b.findGit()
-	}
 	b.indexWrites()
+	if w := p.writing(p.workspace); w != nil && w.why != whyTmp {
+		b.findGit()
+		b.indexWrites()
+	}
 	return nil
 }
 

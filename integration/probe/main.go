@@ -11,6 +11,11 @@
 // It prints one line for each attempt: its name (the label, or the text without
 // "!") and "ok" or the errno. It is static and has no privileges of its own;
 // everything in it is an ordinary program's right to try.
+//
+// containermaxprocs=0: the Go runtime would keep the files of a cgroup open,
+// which are not the caller's descriptors that the tests look for.
+//
+//go:debug containermaxprocs=0
 package main
 
 import (

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/dshx/dshx/internal/oneshot"
 )
@@ -39,6 +40,8 @@ func ExecMain(args []string) int {
 		return oneshot.ExitUsage
 	}
 	f.Request.Environ = os.Environ()
+	// The main goroutine's thread becomes the domain's.
+	runtime.LockOSThread()
 	return oneshot.Run(oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,
 		TTY: f.TTY, PassFD: f.PassFD, JSON: f.JSON, StatusFD: f.StatusFD, Quiet: f.Quiet,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dshx/dshx/internal/sigpipe"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"golang.org/x/sys/unix"
@@ -50,7 +51,9 @@ const (
 	ExitNotFound      = 127
 )
 
-// Run runs the command and returns the status that dshx exits with.
+// Run runs the command and returns the status that dshx exits with. Its
+// goroutine, which must be locked to its thread, makes that the domain's: the
+// process is to exit afterwards.
 func Run(o Options) int {
 	r := &run{o: o}
 	code, err := r.run()
@@ -66,6 +69,7 @@ type run struct {
 	cmd      *sandbox.Cmd
 	streams  *captured
 	timedOut bool
+	clean    bool // nothing that was started is left
 }
 
 // fail reports an error that kept the command from running.
@@ -112,12 +116,18 @@ func (r *run) run() (int, error) {
 	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
 		return 0, err
 	}
-	scope, err := sandbox.Open(r.o.Request)
+	scope, err := sandbox.OpenHere(r.o.Request)
 	if err != nil {
 		return 0, err
 	}
 	r.scope = scope
-	defer scope.Close()
+	defer func() {
+		if r.clean {
+			_ = scope.Exit()
+		} else {
+			_ = scope.Close()
+		}
+	}()
 	if !r.o.Quiet {
 		for _, n := range scope.Notices() {
 			fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(n.Text))
@@ -184,17 +194,16 @@ func requireFull(e sandbox.Enforcement) error {
 
 // plain runs the command on streams that are not a terminal of its own.
 func (r *run) plain() (int, error) {
-	sig := newSignals()
-	defer sig.stop()
-	if err := r.cmd.Exclusive(stopSelf); err != nil {
+	if err := sigpipe.Catch(append(passed, unix.SIGCHLD)...); err != nil {
+		return 0, err
+	}
+	if err := r.cmd.Exclusive(waiting(r.pass, stopSelf)); err != nil {
 		return 0, err
 	}
 	if err := r.cmd.Start(); err != nil {
 		return 0, err
 	}
 	r.started()
-	go sig.forward(r.cmd)
-	go r.scope.Sweep()
 	return r.finish()
 }
 
@@ -213,6 +222,7 @@ func (r *run) finish() (int, error) {
 		return 0, err
 	}
 	left := r.cmd.EndLeftBehind()
+	r.clean = true
 	r.timedOut = st.Cancelled
 	r.report(st, left)
 	switch {

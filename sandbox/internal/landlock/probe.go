@@ -107,14 +107,31 @@ func createRuleset(a attr, abi int) (int, error) {
 	return fd, nil
 }
 
-// ScopeRuleset makes a ruleset that handles no file, only the scopes of
-// signals and abstract sockets: the outer domain of a policy's threads. It
-// returns -1 where the kernel has no scopes.
+// ScopeRuleset makes a ruleset that judges no file, only the scopes of signals
+// and abstract sockets: the outer domain of a policy's threads. It returns -1
+// where the kernel has no scopes.
+//
+// Every domain refuses links and renames between directories (EXDEV), also one
+// that doesn't handle that right, unless a rule allows them: landlock(7),
+// LANDLOCK_ACCESS_FS_REFER. So one does, for all there is.
 func ScopeRuleset(abi int) (int, error) {
 	if abi < ABIScope {
 		return -1, nil
 	}
-	return createRuleset(attr{scoped: ll.ScopeSignal | ll.ScopeAbstractUnixSocket}, abi)
+	fd, err := createRuleset(attr{fs: ll.AccessFSRefer, scoped: ll.ScopeSignal | ll.ScopeAbstractUnixSocket}, abi)
+	if err != nil {
+		return -1, err
+	}
+	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	if err == nil {
+		err = addPath(fd, root, ll.AccessFSRefer)
+		_ = unix.Close(root)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // Restrict enters the ruleset with the calling thread alone.

@@ -61,13 +61,19 @@ const (
 	futexWake = 1
 )
 
-// Stop ends the guard without its doing anything.
+// Stop ends the guard without its doing anything, and waits for its end.
 func (g *Guard) Stop() error {
+	err := g.Kill()
+	g.Wait()
+	return err
+}
+
+// Kill ends the guard without its doing anything.
+func (g *Guard) Kill() error {
 	err := unix.PidfdSendSignal(g.PidFD, unix.SIGKILL, nil, 0)
 	if err == unix.ENOSYS || err == unix.EPERM {
 		err = unix.Kill(g.Pid, unix.SIGKILL)
 	}
-	g.Wait()
 	return err
 }
 
@@ -104,9 +110,13 @@ func guardMain(a *guardArgs) {
 			break
 		}
 	}
-	if a.scoped {
+	// Without the scope the call would reach every process of the machine: the
+	// parent, whoever it is by now, is outside of the domain for certain.
+	parent, _ := sys(sysGetppid, 0, 0, 0, 0, 0, 0)
+	_, e := sys(sysKill, parent, 0, 0, 0, 0, 0)
+	if a.scoped && parent > 0 && e == syscall.EPERM {
 		sys(sysKill, ^uintptr(0), sigkill, 0, 0, 0, 0)
-	} else {
+	} else if a.cookie != 0 {
 		killMarked(a)
 	}
 	exitTask(0)

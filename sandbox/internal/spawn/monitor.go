@@ -21,6 +21,7 @@ type Monitor struct {
 
 	pidfd    int
 	reports  *os.File // records of the command's states
+	reportFD int
 	control  *os.File // closed to let the monitor end
 	stack    *Stack
 	cmdStack *Stack
@@ -43,6 +44,7 @@ type monitorArgs struct {
 	command  *plan
 	cmdStack uintptr
 	terminal int
+	parent   int
 	keep     plan // places reports and control at 0 and 1 and closes the rest
 	name     [16]byte
 	rec      record
@@ -77,7 +79,8 @@ func (c *Command) StartMonitor(terminal int) (*Monitor, error) {
 		return nil, &Error{StageClone, errnoOf(err)}
 	}
 	m.reports, m.control = reportR, controlW
-	a := &monitorArgs{command: p, cmdStack: m.cmdStack.top(), terminal: terminal}
+	m.reportFD = int(reportR.Fd())
+	a := &monitorArgs{command: p, cmdStack: m.cmdStack.top(), terminal: terminal, parent: unix.Getpid()}
 	a.keep.files[0], a.keep.files[1], a.keep.nfiles = int(reportW.Fd()), int(controlR.Fd()), 2
 	copy(a.name[:], "dshx-monitor")
 	m.args = a
@@ -132,6 +135,23 @@ func (m *Monitor) read() (record, error) {
 func (m *Monitor) Next() (State, error) {
 	rec, err := m.read()
 	return State(rec.status), err
+}
+
+// Poll is Next without waiting; some tells whether there was a change. Each
+// change is announced by a SIGCHLD to this process.
+func (m *Monitor) Poll() (st State, some bool, err error) {
+	p := []unix.PollFd{{Fd: int32(m.reportFD), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(p, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return 0, false, err
+		}
+		st, err := m.Next()
+		return st, err == nil, err
+	}
 }
 
 // Close lets the monitor end, and with it the session: the kernel sends the
@@ -194,6 +214,8 @@ func monitorMain(a *monitorArgs) {
 			break
 		}
 		a.report(0)
+		// Parent and monitor are in one Landlock domain, so this arrives.
+		sys(sysKill, uintptr(a.parent), sigchld, 0, 0, 0, 0)
 		low := a.rec.status & 0x7f
 		if low != 0x7f && a.rec.status != 0xffff { // ended, not stopped or continued: wait(2)
 			break

@@ -28,11 +28,23 @@
 //
 // # Differences that a program can see
 //
+//   - A signal that comes in the microseconds before a worker has taken the
+//     notification interrupts even a call that never waits, such as chmod: it is
+//     restarted under a handler with SA_RESTART and is EINTR under one without
+//     (the kernel's choice; from then on WAIT_KILLABLE_RECV keeps it whole).
 //   - SO_PEERCRED and SCM_CREDENTIALS name this process, not the caller, as
-//     the one who connected or sent; user and group are the same.
-//   - A socket message is copied once more. A caller blocked in connect or
-//     sendmsg answers a signal within a tenth of a second, not at once.
-//   - MSG_ZEROCOPY fails with ENOBUFS, for which programs fall back to a copy.
+//     the one who connected or sent, and so does siginfo of
+//     pidfd_send_signal; user and group are the same.
+//   - A caller blocked in connect or sendmsg answers a signal within a tenth of
+//     a second, not at once. A blocking stream socket has O_NONBLOCK set for the
+//     microseconds of its connect.
+//   - MSG_ZEROCOPY fails with ENOBUFS, after which programs send copies.
+//   - Where only the loopback is allowed, an internet socket without a port that
+//     listens or sends is bound to the loopback, not to all addresses.
+//   - On a kernel without Landlock a socket bound to a path has only the last
+//     component as its name. On a file system without birth times (statx(2)) a
+//     socket that was bound inside can't be told from the host's: it can't be
+//     connected to.
 //
 // # Use
 //

@@ -123,10 +123,15 @@ func TestSockets_OfTheHostAreOutOfReach(t *testing.T) {
 // F2-9: sockets of one's own.
 func TestSockets_OfOnesOwnWork(t *testing.T) {
 	d := newDirs(t)
-	s := newSandbox(t, seccomp.Options{}, &judge{writable: []string{d.W}, net: hostAbstract})
+	// Another file system: tmpfs.
+	shm, err := os.MkdirTemp("/dev/shm", "dshx-test-")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(shm) })
+	s := newSandbox(t, seccomp.Options{}, &judge{writable: []string{d.W, shm}, net: hostAbstract})
 	abstract := fmt.Sprintf("@dshx-own-%d", os.Getpid())
 	for _, c := range []struct{ op, want string }{
 		{"serve stream " + d.W + "/a.sock", "ok " + d.W + "/a.sock " + d.W + "/a.sock"},
+		{"serve stream " + shm + "/s", "ok " + shm + "/s " + shm + "/s"},
 		{"serve stream rel.sock", "ok rel.sock rel.sock"},
 		{"serve stream ./sub/../rel2.sock", "ok ./sub/../rel2.sock ./sub/../rel2.sock"},
 		{"serve stream dir-w/via.sock", "ok dir-w/via.sock dir-w/via.sock"},

@@ -70,6 +70,13 @@ func (b buffers) send(listener int) unix.Errno {
 	return e
 }
 
+// syncWakeUp asks the kernel to wake caller and supervisor on the CPU that the
+// other runs on.
+func syncWakeUp(listener int) unix.Errno {
+	_, _, e := unix.RawSyscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+	return e
+}
+
 // valid says whether the notification still stands: its caller is alive and
 // waits, so its process number was not another's while we read by it.
 func (b buffers) valid(listener int) bool {
