@@ -203,7 +203,15 @@ func with(tool string) Opts {
 
 // python is a Python interpreter that works in an empty home.
 func (d *day) python() string {
-	return d.working("python3", "-c", "import sys, multiprocessing, sqlite3")
+	d.t.Helper()
+	return d.real(d.working("python3", "-c", "import sys, multiprocessing, sqlite3"))
+}
+
+// real is the interpreter behind a version manager's shim.
+func (d *day) real(python string) string {
+	d.t.Helper()
+	r := d.Outside(python, "-c", "import sys; print(sys.executable)").OK(d.t)
+	return strings.TrimSpace(r.Stdout)
 }
 
 // stress is n, or a tenth of it with -short.
