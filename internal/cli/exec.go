@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/dshx/dshx/internal/oneshot"
+)
+
+// ExecUsage is what `dshx exec --help` prints.
+func ExecUsage() string {
+	return `Run one command under a policy that the kernel enforces.
+
+Usage:
+  dshx exec [flags] [--] COMMAND [ARG...]
+
+Flags end at the first operand or at --; everything behind is the command, byte
+for byte. Its exit status is dshx's; besides, 124: timed out, 125: dshx could
+not set the sandbox up or start the command, 126: not executable, 127: not
+found, 128+n: ended by signal n, 2: usage.
+
+Flags:
+` + Help(Shared, Exec)
+}
+
+// ExecMain is `dshx exec ARGS`; it returns the exit status.
+func ExecMain(args []string) int {
+	f, argv, err := Parse(args, Shared, Exec)
+	if err != nil {
+		return Fail(err)
+	}
+	if f.Help {
+		_, _ = io.WriteString(os.Stdout, ExecUsage())
+		return 0
+	}
+	if len(argv) == 0 {
+		_, _ = io.WriteString(os.Stderr, "dshx: exec needs a command\n"+ExecUsage())
+		return oneshot.ExitUsage
+	}
+	f.Request.Environ = os.Environ()
+	return oneshot.Run(oneshot.Options{
+		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,
+		TTY: f.TTY, PassFD: f.PassFD, JSON: f.JSON, StatusFD: f.StatusFD, Quiet: f.Quiet,
+		RequireFull: f.RequireFull,
+	})
+}
+
+// Fail reports an error in one line and returns the exit status for it.
+func Fail(err error) int {
+	_, exit := oneshot.Classify(err)
+	fmt.Fprintf(os.Stderr, "dshx: %v\n", err)
+	return exit
+}

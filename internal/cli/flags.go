@@ -1,0 +1,239 @@
+// Package cli is dshx's command line as far as exec needs it: the flags that
+// exec and its siblings share, in one table that also gives help and
+// completion, and the exec command itself.
+//
+// It links no command framework: exec branches here before one is initialised,
+// which is a large part of a short command's time.
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/sandboxpolicy"
+)
+
+// Flags is everything that flags can say.
+type Flags struct {
+	Request sandboxpolicy.Request
+
+	Timeout, KillAfter time.Duration
+	Isolation          string
+	RequireFull        bool
+
+	TTY      oneshot.TTY
+	JSON     bool
+	StatusFD int
+	Quiet    bool
+	PassFD   []int
+	Help     bool
+}
+
+// A Flag is one flag: its name without dashes, the name of its value ("" for a
+// switch), what it does, and how it's set.
+type Flag struct {
+	Name, Value, Help string
+	Set               func(f *Flags, value string) error
+}
+
+func str(at func(*Flags) *string) func(*Flags, string) error {
+	return func(f *Flags, v string) error { *at(f) = v; return nil }
+}
+
+func list(at func(*Flags) *[]string) func(*Flags, string) error {
+	return func(f *Flags, v string) error { p := at(f); *p = append(*p, v); return nil }
+}
+
+func on(at func(*Flags) *bool) func(*Flags, string) error {
+	return func(f *Flags, _ string) error { *at(f) = true; return nil }
+}
+
+func oneOf(f func(*Flags, string), names ...string) func(*Flags, string) error {
+	return func(fl *Flags, v string) error {
+		for _, n := range names {
+			if v == n {
+				f(fl, v)
+				return nil
+			}
+		}
+		return fmt.Errorf("unknown value %q; there are %s", v, strings.Join(names, ", "))
+	}
+}
+
+func duration(at func(*Flags) *time.Duration) func(*Flags, string) error {
+	return func(f *Flags, v string) error {
+		d, err := sandboxpolicy.ParseDuration(v)
+		if err != nil {
+			return err
+		}
+		*at(f) = d
+		return nil
+	}
+}
+
+func size(at func(*sandboxpolicy.Limits) *int64) func(*Flags, string) error {
+	return func(f *Flags, v string) error {
+		n, err := sandboxpolicy.ParseSize(v)
+		if err != nil {
+			return err
+		}
+		*at(&f.Request.Limits) = n
+		return nil
+	}
+}
+
+func descriptor(set func(*Flags, int)) func(*Flags, string) error {
+	return func(f *Flags, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 0 || n > 255 || v != strconv.Itoa(n) {
+			return fmt.Errorf("%q is no descriptor (0 to 255)", v)
+		}
+		set(f, n)
+		return nil
+	}
+}
+
+func later(what string) func(*Flags, string) error {
+	return func(*Flags, string) error {
+		return fmt.Errorf("%s is not in this version of dshx; run without it", what)
+	}
+}
+
+// Shared are the flags of exec and of every command that resolves a policy.
+var Shared = []Flag{
+	{"preset", "NAME", "read-only, workspace-write (default), danger-full-access, or one of the configuration", str(func(f *Flags) *string { return &f.Request.Preset })},
+	{"workspace", "DIR", "the root that may be written (default: the current directory)", str(func(f *Flags) *string { return &f.Request.Workspace })},
+	{"allow-broad-workspace", "", "accept / or a home directory as the workspace", on(func(f *Flags) *bool { return &f.Request.AllowBroadWorkspace })},
+	{"write", "DIR", "allow writing below DIR too", list(func(f *Flags) *[]string { return &f.Request.Write })},
+	{"read", "DIR", "allow reading below DIR too", list(func(f *Flags) *[]string { return &f.Request.Read })},
+	{"deny-read", "PATH|GLOB", "refuse reading, whatever allows it", list(func(f *Flags) *[]string { return &f.Request.DenyRead })},
+	{"deny-write", "PATH|GLOB", "refuse writing, whatever allows it", list(func(f *Flags) *[]string { return &f.Request.DenyWrite })},
+	{"network", "none|loopback|full", "what internet sockets may reach (default: none)", oneOf(func(f *Flags, v string) { f.Request.Network = sandboxpolicy.Network(v) }, "none", "loopback", "full")},
+	{"allow-domain", "HOST[:PORT]", "not in this version", later("the filtering proxy of --allow-domain")},
+	{"env", "NAME[=VALUE]", "add a variable; without a value the caller's", list(func(f *Flags) *[]string { return &f.Request.Env })},
+	{"keep-env", "", "pass the caller's environment, but for what looks secret", on(func(f *Flags) *bool { return &f.Request.KeepEnv })},
+	{"timeout", "DUR", "end the command after DUR (a Go duration, or seconds): exit status 124", duration(func(f *Flags) *time.Duration { return &f.Timeout })},
+	{"kill-after", "DUR", "SIGKILL this long after SIGTERM (default: 5s)", duration(func(f *Flags) *time.Duration { return &f.KillAfter })},
+	{"cwd", "DIR", "start there (default: the current directory)", str(func(f *Flags) *string { return &f.Request.Cwd })},
+	{"isolation", "auto|landlock|namespaces", "how to isolate (namespaces: not in this version)", isolation},
+	{"require", "full", "refuse to run where a promise of the policy is a gap", oneOf(func(f *Flags, _ string) { f.RequireFull = true }, "full")},
+	{"memory", "SIZE", "bound the address space of each process", size(func(l *sandboxpolicy.Limits) *int64 { return &l.Memory })},
+	{"pids", "N", "bound the number of processes", pids},
+	{"cpu-time", "DUR", "bound the processor time of each process", duration(func(f *Flags) *time.Duration { return &f.Request.Limits.CPUTime })},
+	{"file-size", "SIZE", "bound the size of each file written", size(func(l *sandboxpolicy.Limits) *int64 { return &l.FileSize })},
+	{"tmp-size", "SIZE", "bound the private TMPDIR (a gap in this version)", size(func(l *sandboxpolicy.Limits) *int64 { return &l.TmpSize })},
+	{"config", "FILE", "read FILE instead of the user's configuration", str(func(f *Flags) *string { return &f.Request.ConfigFile })},
+	{"no-config", "", "read no configuration", on(func(f *Flags) *bool { return &f.Request.NoConfig })},
+}
+
+// Exec are the further flags of exec.
+var Exec = []Flag{
+	{"tty", "auto|always|never", "give the command a terminal of its own (default: auto, when standard input and output are terminals)", tty},
+	{"json", "", "capture the output and print one JSON object at the end", on(func(f *Flags) *bool { return &f.JSON })},
+	{"status-fd", "N", "write JSON lines about start and end to descriptor N", descriptor(func(f *Flags, n int) { f.StatusFD = n })},
+	{"pass-fd", "N", "leave descriptor N open in the command", descriptor(func(f *Flags, n int) { f.PassFD = append(f.PassFD, n) })},
+	{"quiet", "", "print nothing of dshx's own after a failed command", on(func(f *Flags) *bool { return &f.Quiet })},
+	{"dry-run", "", "not in this version", later("--dry-run")},
+	{"apply", "", "not in this version", later("--apply")},
+}
+
+func isolation(f *Flags, v string) error {
+	switch v {
+	case "auto", "landlock":
+		f.Isolation = v
+		return nil
+	case "namespaces":
+		return later("--isolation namespaces")(f, v)
+	}
+	return oneOf(nil, "auto", "landlock", "namespaces")(f, v)
+}
+
+func tty(f *Flags, v string) error {
+	return oneOf(func(f *Flags, v string) {
+		f.TTY = map[string]oneshot.TTY{"auto": oneshot.Auto, "always": oneshot.Always, "never": oneshot.Never}[v]
+	}, "auto", "always", "never")(f, v)
+}
+
+func pids(f *Flags, v string) error {
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is no number of processes", v)
+	}
+	f.Request.Limits.Pids = n
+	return nil
+}
+
+// Parse reads the flags at the front of args, which end at "--" or at the
+// first operand, and returns what is behind them. Every flag may be written
+// --name VALUE or --name=VALUE.
+//
+// Errors: *sandboxpolicy.UsageError.
+func Parse(args []string, tables ...[]Flag) (*Flags, []string, error) {
+	f := &Flags{StatusFD: -1}
+	for len(args) > 0 {
+		arg := args[0]
+		switch {
+		case arg == "--":
+			return f, args[1:], nil
+		case arg == "-h" || arg == "--help":
+			f.Help = true
+			return f, args[1:], nil
+		case len(arg) < 2 || arg[0] != '-':
+			return f, args, nil
+		}
+		name, value, inline := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		flag := find(tables, name)
+		if flag == nil || !strings.HasPrefix(arg, "--") {
+			return nil, nil, &sandboxpolicy.UsageError{Msg: fmt.Sprintf("unknown flag %s; dshx help exec lists them, and -- ends them", quote(arg))}
+		}
+		args = args[1:]
+		switch {
+		case flag.Value == "" && inline:
+			return nil, nil, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "takes no value"}
+		case flag.Value != "" && !inline:
+			if len(args) == 0 {
+				return nil, nil, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "needs a value (" + flag.Value + ")"}
+			}
+			value, args = args[0], args[1:]
+		}
+		if err := flag.Set(f, value); err != nil {
+			return nil, nil, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: err.Error()}
+		}
+	}
+	return f, nil, nil
+}
+
+func find(tables [][]Flag, name string) *Flag {
+	for _, t := range tables {
+		for i := range t {
+			if t[i].Name == name {
+				return &t[i]
+			}
+		}
+	}
+	return nil
+}
+
+func quote(s string) string { return strconv.Quote(s) }
+
+// Help lists flags for people.
+func Help(tables ...[]Flag) string {
+	var b strings.Builder
+	for _, t := range tables {
+		for _, f := range t {
+			left := "--" + f.Name
+			if f.Value != "" {
+				left += " " + f.Value
+			}
+			if len(left) > 28 {
+				fmt.Fprintf(&b, "  %s\n  %-28s  %s\n", left, "", f.Help)
+			} else {
+				fmt.Fprintf(&b, "  %-28s  %s\n", left, f.Help)
+			}
+		}
+	}
+	return b.String()
+}

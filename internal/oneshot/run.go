@@ -1,0 +1,229 @@
+package oneshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dshx/dshx/sandbox"
+	"github.com/dshx/dshx/sandboxpolicy"
+	"golang.org/x/sys/unix"
+)
+
+// Options is one run.
+type Options struct {
+	Argv    []string
+	Request sandboxpolicy.Request
+
+	Timeout   time.Duration // 0: none
+	KillAfter time.Duration // 0: sandbox.DefaultKillAfter
+	TTY       TTY
+	PassFD    []int
+
+	JSON     bool
+	StatusFD int // -1: none
+	Quiet    bool
+
+	// RequireFull refuses to run where a promise of the policy is a gap.
+	RequireFull bool
+}
+
+// TTY says when the command gets a terminal of its own.
+type TTY uint8
+
+// Auto: when standard input and output are terminals.
+const (
+	Auto TTY = iota
+	Always
+	Never
+)
+
+// Exit statuses of dshx's own.
+const (
+	ExitUsage         = 2
+	ExitTimeout       = 124
+	ExitSandbox       = 125
+	ExitNotExecutable = 126
+	ExitNotFound      = 127
+)
+
+// Run runs the command and returns the status that dshx exits with.
+func Run(o Options) int {
+	r := &run{o: o}
+	code, err := r.run()
+	if err != nil {
+		return r.fail(err)
+	}
+	return code
+}
+
+type run struct {
+	o        Options
+	scope    *sandbox.Scope
+	cmd      *sandbox.Cmd
+	streams  *captured
+	timedOut bool
+}
+
+// fail reports an error that kept the command from running.
+func (r *run) fail(err error) int {
+	code, exit := Classify(err)
+	if r.o.StatusFD >= 0 {
+		writeStatus(r.o.StatusFD, event{Event: "error", Error: &errorObject{code, err.Error()}})
+	}
+	if r.o.JSON {
+		printJSON(struct {
+			Error errorObject `json:"error"`
+		}{errorObject{code, err.Error()}})
+	}
+	fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(err.Error()))
+	return exit
+}
+
+// Classify returns the stable code of an error and the status that dshx exits
+// with.
+func Classify(err error) (code string, exit int) {
+	var coded interface{ Code() string }
+	if errors.As(err, &coded) {
+		code = coded.Code()
+	}
+	switch code {
+	case "INVALID_ARGS", "CONFIG_INVALID":
+		return code, ExitUsage
+	case "COMMAND_NOT_FOUND":
+		return code, ExitNotFound
+	case "COMMAND_NOT_EXECUTABLE":
+		return code, ExitNotExecutable
+	case "":
+		code = "INTERNAL"
+	}
+	return code, ExitSandbox
+}
+
+func oneLine(s string) string {
+	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(s)
+}
+
+func (r *run) run() (int, error) {
+	terminal := r.o.TTY == Always || r.o.TTY == Auto && !r.o.JSON && isTerminal(0) && isTerminal(1)
+	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
+		return 0, err
+	}
+	scope, err := sandbox.Open(r.o.Request)
+	if err != nil {
+		return 0, err
+	}
+	r.scope = scope
+	defer scope.Close()
+	if !r.o.Quiet {
+		for _, n := range scope.Notices() {
+			fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(n.Text))
+		}
+	}
+	if r.o.RequireFull {
+		if err := requireFull(scope.Enforcement()); err != nil {
+			return 0, err
+		}
+	}
+	ctx := context.Background()
+	if r.o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.o.Timeout)
+		defer cancel()
+	}
+	r.cmd = scope.CommandContext(ctx, r.o.Argv...)
+	r.cmd.KillAfter, r.cmd.PassFD = r.o.KillAfter, r.o.PassFD
+	switch {
+	case terminal:
+		return r.inTerminal()
+	case r.o.JSON:
+		r.streams = newCaptured(scope.Policy().Workspace())
+		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = openFD(0), r.streams.stdout, r.streams.stderr
+	default:
+		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = openFD(0), openFD(1), openFD(2)
+	}
+	return r.plain()
+}
+
+// openFD is one of the caller's descriptors, or none where it is closed.
+func openFD(fd int) sandbox.FD {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+		return -1
+	}
+	return sandbox.FD(fd)
+}
+
+func checkPassed(fds []int, status int) error {
+	if status >= 0 && openFD(status) < 0 {
+		return &sandboxpolicy.UsageError{Flag: "--status-fd", Msg: fmt.Sprintf("descriptor %d is not open", status)}
+	}
+	for _, fd := range fds {
+		if openFD(fd) < 0 {
+			return &sandboxpolicy.UsageError{Flag: "--pass-fd", Msg: fmt.Sprintf("descriptor %d is not open", fd)}
+		}
+	}
+	return nil
+}
+
+func requireFull(e sandbox.Enforcement) error {
+	if e.Level == "full" {
+		return nil
+	}
+	if e.Level == "none" {
+		return &sandbox.UnavailableError{Reason: "--require full: " + e.Preset + " confines nothing", Remedy: "choose another preset"}
+	}
+	names := make([]string, len(e.Gaps))
+	for i, g := range e.Gaps {
+		names[i] = g.Promise
+	}
+	return &sandbox.UnavailableError{Reason: "--require full: this host leaves gaps (" + strings.Join(names, ", ") + ")", Remedy: "see dshx doctor"}
+}
+
+// plain runs the command on streams that are not a terminal of its own.
+func (r *run) plain() (int, error) {
+	sig := newSignals()
+	defer sig.stop()
+	if err := r.cmd.Exclusive(stopSelf); err != nil {
+		return 0, err
+	}
+	if err := r.cmd.Start(); err != nil {
+		return 0, err
+	}
+	r.started()
+	go sig.forward(r.cmd)
+	go r.scope.Sweep()
+	return r.finish()
+}
+
+func (r *run) started() {
+	if r.o.StatusFD >= 0 {
+		e := r.scope.Enforcement()
+		writeStatus(r.o.StatusFD, event{Event: "started", Pid: r.cmd.Process.Pid, Enforcement: &e})
+	}
+}
+
+// finish waits for the command, ends what it left behind, and reports.
+func (r *run) finish() (int, error) {
+	err := r.cmd.Wait()
+	st := r.cmd.State
+	if st == nil {
+		return 0, err
+	}
+	left := r.cmd.EndLeftBehind()
+	r.timedOut = st.Cancelled
+	r.report(st, left)
+	switch {
+	case r.timedOut:
+		return ExitTimeout, nil
+	case st.Signal != 0:
+		return 128 + int(st.Signal), nil
+	}
+	return st.ExitCode, nil
+}
+
+// stopSelf stops dshx after the command has been stopped, as a shell expects
+// of a job.
+func stopSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }

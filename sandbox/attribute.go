@@ -1,0 +1,99 @@
+package sandbox
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/dshx/dshx/sandboxpolicy"
+)
+
+// errnoTexts are how programs word EACCES, EPERM and EROFS, in lower case.
+var errnoTexts = [...]string{"permission denied", "operation not permitted", "read-only file system", "eacces", "eperm", "erofs"}
+
+// Attribute finds the denials that a failed command's error output tells of: a
+// line with an errno-like text and a path that the policy itself refuses.
+// Neither alone counts, and never the exit status.
+//
+// cwd is where the command ran; stderr at most what was kept of its output.
+func Attribute(p *sandboxpolicy.Policy, cwd, stderr string) []Denial {
+	if p.Full() {
+		return nil
+	}
+	var r recorder
+	for line := range strings.Lines(stderr) {
+		if len(line) > 4096 {
+			continue
+		}
+		low := strings.ToLower(line)
+		for _, t := range errnoTexts {
+			if strings.Contains(low, t) {
+				for _, path := range paths(line) {
+					attribute(p, cwd, path, &r)
+				}
+				break
+			}
+		}
+	}
+	return r.list
+}
+
+func attribute(p *sandboxpolicy.Policy, cwd, target string, r *recorder) {
+	path := target
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cwd, path)
+	}
+	path = resolveExisting(path)
+	for _, op := range [...]sandboxpolicy.Op{sandboxpolicy.OpRead, sandboxpolicy.OpWrite} {
+		if v := p.Verdict(op, path); !v.Allow {
+			r.add(Denial{op, target, path, v.Rule, "errno+path", v.Remedy})
+			return
+		}
+	}
+}
+
+// resolveExisting resolves the part of a path that exists.
+func resolveExisting(path string) string {
+	path = filepath.Clean(path)
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if at == "/" || at == "." {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
+
+var closing = map[byte]string{'\'': "'", '"': `"`, '`': "'`"}
+
+// paths returns what in an error message can be a path: what stands in quotes,
+// and words with a slash.
+func paths(line string) []string {
+	line = strings.TrimSpace(line)
+	line = strings.NewReplacer("‘", "'", "’", "'", "“", `"`, "”", `"`).Replace(line)
+	var out []string
+	for i := 0; i < len(line); i++ {
+		ends, quoted := closing[line[i]]
+		if !quoted {
+			continue
+		}
+		if j := strings.IndexAny(line[i+1:], ends); j > 0 {
+			out = append(out, line[i+1:i+1+j])
+			i += j + 1
+		}
+	}
+	for _, part := range strings.Split(line, ": ") {
+		if strings.HasPrefix(part, "/") {
+			out = append(out, part)
+		}
+		for _, w := range strings.Fields(part) {
+			w = strings.Trim(w, `'"():;,.`+"`")
+			if strings.HasPrefix(w, "/") && len(w) > 1 || strings.Contains(w, "/") && strings.HasPrefix(w, "..") {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}

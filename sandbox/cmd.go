@@ -1,0 +1,653 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/dshx/dshx/sandbox/internal/proctree"
+	"github.com/dshx/dshx/sandbox/internal/spawn"
+	"github.com/dshx/dshx/sandboxpolicy"
+	"golang.org/x/sys/unix"
+)
+
+// DefaultKillAfter is how long a tree has between SIGTERM and SIGKILL.
+const DefaultKillAfter = 5 * time.Second
+
+// Cmd is a command being prepared or run. Its fields have the meaning of
+// os/exec's unless said otherwise, and may not change after Start.
+type Cmd struct {
+	// Path is the program, found in the PATH that the command will see. Args
+	// is its argument vector, passed on byte for byte.
+	Path string
+	Args []string
+	// Env is the environment; nil: the policy's.
+	Env []string
+	// Dir is where the command starts; "": the policy's Cwd.
+	Dir string
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// ExtraFiles become descriptors 3 and up. PassFD are descriptors of this
+	// process that the command gets under the same numbers, instead.
+	ExtraFiles []*os.File
+	PassFD     []int
+
+	// Terminal, when set, gives the command a terminal of its own as its
+	// standard streams and controlling terminal. Stdin, Stdout and Stderr
+	// must be nil: the caller copies between them and Terminal.Master.
+	Terminal *Terminal
+
+	// Cancel is called when the context is done, instead of ending the tree.
+	Cancel func() error
+	// KillAfter is the time between SIGTERM and SIGKILL when the context is
+	// done; 0: DefaultKillAfter.
+	KillAfter time.Duration
+	// WaitDelay bounds how long Wait waits, after the command has ended, for
+	// a stream that a process left behind holds open; 0: not at all.
+	WaitDelay time.Duration
+
+	// Process is set by Start, State by Wait.
+	Process *Process
+	State   *State
+
+	domain  *Domain
+	ctx     context.Context
+	lookErr error
+	denials recorder
+
+	mark      uint64
+	started   time.Time
+	copies    sync.WaitGroup
+	copyErr   error
+	copyMu    sync.Mutex
+	closers   []io.Closer // ours, once the command has its own
+	pipes     []*os.File  // ours, until the copying has ended
+	exited    chan struct{}
+	cancelled chan struct{}
+	monitor   *spawn.Monitor
+	feed      func()   // copies Stdin to the command
+	drains    []func() // copy the command's output
+	onStop    func()
+	exclusive bool
+}
+
+// Terminal is a pseudo-terminal for a command.
+type Terminal struct {
+	Rows, Cols uint16 // 0: 24 × 80
+	// Master is set by Start; the caller closes it after Wait.
+	Master *os.File
+}
+
+// Resize changes the terminal's size; the command gets SIGWINCH.
+func (t *Terminal) Resize(rows, cols uint16) error {
+	return pty.Setsize(t.Master, &pty.Winsize{Rows: rows, Cols: cols})
+}
+
+// Process is a started command.
+type Process struct {
+	Pid   int
+	pidfd int
+}
+
+// State is how a command ended.
+type State struct {
+	// ExitCode is -1 when a signal ended the command.
+	ExitCode int
+	// Signal is what ended it, 0 when it exited.
+	Signal unix.Signal
+	// Cancelled reports that the context was done before the command ended.
+	Cancelled bool
+	Duration  time.Duration
+}
+
+func (s *State) String() string {
+	if s.Signal != 0 {
+		return "signal " + unix.SignalName(s.Signal)
+	}
+	return fmt.Sprintf("exit status %d", s.ExitCode)
+}
+
+// ExitError is the error of Wait and Run for a command that ran and did not
+// succeed. It is no failure of the sandbox.
+type ExitError struct{ *State }
+
+func (e *ExitError) Error() string { return e.State.String() }
+
+// StartError is a command that could not be started: nothing ran.
+type StartError struct {
+	// ErrCode is COMMAND_NOT_FOUND, COMMAND_NOT_EXECUTABLE or START_FAILED.
+	ErrCode string
+	Msg     string
+	Err     error
+}
+
+func (e *StartError) Error() string { return e.Msg }
+
+// Unwrap returns the cause.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Code is the stable code of the error.
+func (e *StartError) Code() string { return e.ErrCode }
+
+// Command prepares argv to run in the domain. As with os/exec a program that
+// isn't found is reported by Start.
+func (d *Domain) Command(argv ...string) *Cmd {
+	return d.CommandContext(context.Background(), argv...)
+}
+
+// CommandContext is like Command; when ctx is done first the whole tree of
+// the command is ended: SIGTERM, then SIGKILL.
+func (d *Domain) CommandContext(ctx context.Context, argv ...string) *Cmd {
+	c := &Cmd{Args: argv, domain: d, ctx: ctx}
+	if len(argv) == 0 || argv[0] == "" {
+		c.lookErr = &StartError{"COMMAND_NOT_FOUND", "the command is empty", os.ErrNotExist}
+		return c
+	}
+	c.Path = argv[0]
+	return c
+}
+
+// Start starts the command. When it returns without an error the program has
+// been executed, under the policy.
+//
+// Errors: *StartError, *UnavailableError, ErrClosed.
+func (c *Cmd) Start() error {
+	if c.Process != nil {
+		return errors.New("the command was started already")
+	}
+	if c.lookErr != nil {
+		return c.lookErr
+	}
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	p := c.domain.policy
+	env := c.Env
+	if env == nil {
+		env = p.Environ()
+	}
+	dir := c.Dir
+	if dir == "" {
+		dir = p.Cwd()
+	}
+	dirfd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &StartError{"START_FAILED", "the working directory " + dir + " can't be entered: " + err.Error(), err}
+	}
+	defer unix.Close(dirfd)
+	path, err := lookPath(c.Path, dir, env)
+	if err != nil {
+		return err
+	}
+	plan := &spawn.Command{
+		Path: path, Argv: c.Args, Env: env, Dir: dirfd, Ruleset: -1, Terminal: -1,
+		Secret: c.domain.secret, ResetSignals: c.domain.reset, Limits: limits(p.Limits()),
+	}
+	if c.domain.ruleset != nil {
+		plan.Ruleset = c.domain.ruleset.FD
+	}
+	var slave *os.File
+	if c.Terminal != nil {
+		if slave, err = c.openTerminal(); err != nil {
+			return &StartError{"START_FAILED", "no terminal can be made: " + err.Error(), err}
+		}
+		defer slave.Close()
+		fd := int(slave.Fd())
+		plan.Files = []int{fd, fd, fd}
+	} else if plan.Files, err = c.streams(); err != nil {
+		c.closeAll()
+		return &StartError{"START_FAILED", err.Error(), err}
+	}
+	plan.Files = c.extraFiles(plan.Files)
+
+	c.exited, c.cancelled = make(chan struct{}), make(chan struct{})
+	if !c.domain.on(func() { err = c.spawn(plan, slave) }) {
+		err = ErrClosed
+	}
+	for _, f := range c.closers {
+		_ = f.Close()
+	}
+	c.closers = nil
+	if err != nil {
+		c.closeAll()
+		if c.Terminal != nil {
+			_ = c.Terminal.Master.Close()
+		}
+		var e *spawn.Error
+		if errors.As(err, &e) {
+			return startError(e, path, c.Path, dir)
+		}
+		return err
+	}
+	for _, start := range c.copiers() {
+		c.copies.Add(1)
+		go func() { defer c.copies.Done(); start() }()
+	}
+	if c.ctx.Done() != nil {
+		go c.watch()
+	}
+	return nil
+}
+
+// spawn runs on the domain's thread.
+func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
+	d := c.domain
+	plan.Cookie = d.marker.Next()
+	c.mark = plan.Cookie
+	d.mu.Lock()
+	d.byMark[c.mark] = c
+	d.mu.Unlock()
+	c.started = time.Now()
+	pr := &Process{pidfd: -1}
+	var err error
+	if slave != nil {
+		if c.monitor, err = plan.StartMonitor(int(slave.Fd())); err == nil {
+			pr.Pid = c.monitor.Command
+			pr.pidfd, _ = unix.PidfdOpen(pr.Pid, 0)
+		}
+	} else {
+		pr.Pid, pr.pidfd, err = plan.Start(d.stack)
+	}
+	if err != nil {
+		d.forget(c)
+		return err
+	}
+	c.Process = pr
+	if !d.guarded {
+		// Not before the command runs, and not while somebody waits for it.
+		go d.on(d.startGuard)
+	}
+	return nil
+}
+
+func (d *Domain) forget(c *Cmd) {
+	d.mu.Lock()
+	if d.byMark[c.mark] == c {
+		delete(d.byMark, c.mark)
+	}
+	d.mu.Unlock()
+}
+
+func limits(l sandboxpolicy.Limits) []spawn.Limit {
+	var out []spawn.Limit
+	add := func(resource int, n int64) {
+		if n > 0 {
+			out = append(out, spawn.Limit{Resource: resource, Soft: uint64(n), Hard: uint64(n)})
+		}
+	}
+	add(unix.RLIMIT_AS, l.Memory)
+	add(unix.RLIMIT_NPROC, l.Pids)
+	if l.CPUTime > 0 { // in seconds, rounded up; SIGXCPU, then SIGKILL a second later
+		n := uint64((l.CPUTime + time.Second - 1) / time.Second)
+		out = append(out, spawn.Limit{Resource: unix.RLIMIT_CPU, Soft: n, Hard: n + 1})
+	}
+	add(unix.RLIMIT_FSIZE, l.FileSize)
+	return out
+}
+
+func (c *Cmd) openTerminal() (*os.File, error) {
+	if c.Stdin != nil || c.Stdout != nil || c.Stderr != nil {
+		return nil, errors.New("a terminal and streams exclude each other")
+	}
+	master, slave, err := pty.Open()
+	if err != nil {
+		return nil, err
+	}
+	t := c.Terminal
+	size := pty.Winsize{Rows: t.Rows, Cols: t.Cols}
+	if size.Rows == 0 || size.Cols == 0 {
+		size = pty.Winsize{Rows: 24, Cols: 80}
+	}
+	if err := pty.Setsize(master, &size); err != nil {
+		_, _ = master.Close(), slave.Close()
+		return nil, err
+	}
+	t.Master = master
+	return slave, nil
+}
+
+// streams opens the command's standard streams.
+func (c *Cmd) streams() ([]int, error) {
+	var files [3]int
+	in, err := c.reader(c.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	files[0] = in
+	if files[1], err = c.writer(c.Stdout); err != nil {
+		return nil, err
+	}
+	if c.Stderr != nil && sameWriter(c.Stderr, c.Stdout) {
+		files[2] = files[1]
+	} else if files[2], err = c.writer(c.Stderr); err != nil {
+		return nil, err
+	}
+	return files[:], nil
+}
+
+func sameWriter(a, b io.Writer) (same bool) {
+	defer func() { _ = recover() }() // types that can't be compared
+	return a == b
+}
+
+// fileWithFD is an *os.File, or one of the caller's own descriptors.
+type fileWithFD interface{ Fd() uintptr }
+
+// FD is a descriptor of this process as a stream: the command gets it as it
+// is, without a change to its flags. -1 leaves the command without.
+type FD int
+
+// Fd returns the descriptor.
+func (f FD) Fd() uintptr { return uintptr(f) }
+
+func (f FD) Read(b []byte) (int, error)  { return unix.Read(int(f), b) }
+func (f FD) Write(b []byte) (int, error) { return unix.Write(int(f), b) }
+
+func (c *Cmd) null(flag int) (int, error) {
+	f, err := os.OpenFile(os.DevNull, flag, 0)
+	if err != nil {
+		return -1, err
+	}
+	c.closers = append(c.closers, f)
+	return int(f.Fd()), nil
+}
+
+func (c *Cmd) reader(r io.Reader) (int, error) {
+	switch r := r.(type) {
+	case nil:
+		return c.null(os.O_RDONLY)
+	case FD:
+		return int(r), nil
+	case *os.File:
+		return int(r.Fd()), nil
+	}
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return -1, err
+	}
+	c.closers = append(c.closers, pr)
+	c.pipes = append(c.pipes, pw)
+	c.feed = func() {
+		_, err := io.Copy(pw, r)
+		if errors.Is(err, unix.EPIPE) {
+			err = nil // a command may leave its input unread
+		}
+		c.noteCopy(err)
+		_ = pw.Close()
+	}
+	return int(pr.Fd()), nil
+}
+
+func (c *Cmd) writer(w io.Writer) (int, error) {
+	switch w := w.(type) {
+	case nil:
+		return c.null(os.O_WRONLY)
+	case FD:
+		return int(w), nil
+	case *os.File:
+		return int(w.Fd()), nil
+	}
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return -1, err
+	}
+	c.closers = append(c.closers, pw)
+	c.pipes = append(c.pipes, pr)
+	c.drains = append(c.drains, func() {
+		_, err := io.Copy(w, pr)
+		if errors.Is(err, os.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+			err = nil
+		}
+		c.noteCopy(err)
+		_ = pr.Close()
+	})
+	return int(pw.Fd()), nil
+}
+
+func (c *Cmd) noteCopy(err error) {
+	c.copyMu.Lock()
+	if err != nil && c.copyErr == nil {
+		c.copyErr = err
+	}
+	c.copyMu.Unlock()
+}
+
+func (c *Cmd) copiers() []func() {
+	fs := c.drains
+	if c.feed != nil {
+		// Not waited for: a source that never ends must not hold Wait.
+		go c.feed()
+	}
+	return fs
+}
+
+func (c *Cmd) extraFiles(files []int) []int {
+	for _, f := range c.ExtraFiles {
+		files = append(files, int(f.Fd()))
+	}
+	for _, fd := range c.PassFD {
+		for len(files) <= fd {
+			files = append(files, -1)
+		}
+		files[fd] = fd
+	}
+	return files
+}
+
+func (c *Cmd) closeAll() {
+	for _, f := range c.closers {
+		_ = f.Close()
+	}
+	for _, f := range c.pipes {
+		_ = f.Close()
+	}
+	c.closers, c.pipes = nil, nil
+}
+
+// Wait waits until the command has ended and its output has been copied. A
+// command that did not exit with 0 gives *ExitError; State is set in any case.
+func (c *Cmd) Wait() error {
+	if c.Process == nil {
+		return errors.New("the command was not started")
+	}
+	if c.State != nil {
+		return errors.New("the command was waited for already")
+	}
+	status, err := c.await()
+	if err != nil {
+		return err
+	}
+	s := &State{ExitCode: status.ExitStatus(), Duration: time.Since(c.started)}
+	if status.Signaled() {
+		s.Signal = unix.Signal(status.Signal())
+	}
+	close(c.exited)
+	select {
+	case <-c.cancelled:
+		s.Cancelled = true
+	default:
+	}
+	c.awaitCopies()
+	c.domain.forget(c)
+	c.State = s
+	if s.Signal != 0 || s.ExitCode != 0 {
+		return &ExitError{s}
+	}
+	return c.copyErr
+}
+
+func (c *Cmd) await() (unix.WaitStatus, error) {
+	switch {
+	case c.monitor != nil:
+		for {
+			st, err := c.monitor.Next()
+			if err != nil {
+				return 0, fmt.Errorf("the terminal's monitor is gone: %w", err)
+			}
+			if st.Exited() || st.Signaled() {
+				return st, nil
+			}
+			if st.Stopped() && c.onStop != nil {
+				c.onStop()
+			}
+		}
+	case c.exclusive:
+		return c.awaitExclusive()
+	}
+	for {
+		var ws unix.WaitStatus
+		_, err := unix.Wait4(c.Process.Pid, &ws, 0, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err == nil {
+			_ = unix.Close(c.Process.pidfd)
+		}
+		return ws, err
+	}
+}
+
+// awaitCopies waits for the output; a process that was left behind may hold
+// it open for ever.
+func (c *Cmd) awaitCopies() {
+	done := make(chan struct{})
+	go func() { c.copies.Wait(); close(done) }()
+	select {
+	case <-done:
+		return
+	case <-time.After(c.WaitDelay):
+	}
+	// What is in the pipes already is read: only then a deadline cuts.
+	for _, f := range c.pipes {
+		_ = f.SetReadDeadline(time.Now().Add(drainGrace))
+	}
+	<-done
+}
+
+// drainGrace is how long output that has been written already has to be read
+// once nothing more is waited for.
+const drainGrace = 20 * time.Millisecond
+
+// Run starts the command and waits for it.
+func (c *Cmd) Run() error {
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Wait()
+}
+
+// Output runs the command and returns its standard output.
+func (c *Cmd) Output() ([]byte, error) {
+	var b strings.Builder
+	c.Stdout = &b
+	err := c.Run()
+	return []byte(b.String()), err
+}
+
+// Signal sends sig to the command itself, not to its children.
+func (c *Cmd) Signal(sig unix.Signal) error {
+	if c.Process == nil {
+		return errors.New("the command was not started")
+	}
+	select {
+	case <-c.exited:
+		return os.ErrProcessDone
+	default:
+	}
+	if c.Process.pidfd >= 0 {
+		if err := unix.PidfdSendSignal(c.Process.pidfd, sig, nil, 0); err != unix.ENOSYS && err != unix.EPERM {
+			return err
+		}
+	}
+	return unix.Kill(c.Process.Pid, sig)
+}
+
+// SignalTree sends sig to every process of the command, also to those that
+// left its session.
+func (c *Cmd) SignalTree(sig unix.Signal) {
+	if c.exclusive && c.domain.scoped {
+		c.domain.signalAll(sig)
+		return
+	}
+	for _, pid := range c.Tree() {
+		_ = proctree.Signal(pid, c.mark, ^uint64(0), sig)
+	}
+}
+
+// Tree returns the live processes of the command.
+func (c *Cmd) Tree() []int {
+	if c.mark != 0 {
+		return proctree.Find(c.mark, ^uint64(0))
+	}
+	root := c.Process.Pid
+	if c.exclusive {
+		root = unix.Getpid()
+	}
+	pids := proctree.Descendants(root)
+	out := pids[:0]
+	for _, pid := range pids {
+		if !c.domain.isGuard(pid) && (c.monitor == nil || pid != c.monitor.Pid) {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// Denials are the operations of the command that were refused and recorded so
+// far.
+func (c *Cmd) Denials() []Denial { return c.denials.all() }
+
+// watch ends the tree when the context is done before the command has ended.
+func (c *Cmd) watch() {
+	select {
+	case <-c.exited:
+		return
+	case <-c.ctx.Done():
+	}
+	select {
+	case <-c.exited:
+		return
+	default:
+	}
+	close(c.cancelled)
+	if c.Cancel != nil {
+		_ = c.Cancel()
+		return
+	}
+	c.EndTree()
+}
+
+// EndTree ends every process of the command: SIGTERM, then after KillAfter
+// SIGKILL, until none is left. It returns when that is so.
+func (c *Cmd) EndTree() {
+	grace := c.KillAfter
+	if grace <= 0 {
+		grace = DefaultKillAfter
+	}
+	c.SignalTree(unix.SIGTERM)
+	c.SignalTree(unix.SIGCONT) // a stopped process handles nothing
+	deadline := time.Now().Add(grace)
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		if len(c.Tree()) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(wait)
+	}
+	for range 1000 {
+		c.SignalTree(unix.SIGKILL)
+		if len(c.Tree()) == 0 {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}

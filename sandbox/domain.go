@@ -1,0 +1,368 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/dshx/dshx/sandbox/internal/caps"
+	"github.com/dshx/dshx/sandbox/internal/landlock"
+	"github.com/dshx/dshx/sandbox/internal/proctree"
+	"github.com/dshx/dshx/sandbox/internal/seccomp"
+	"github.com/dshx/dshx/sandbox/internal/spawn"
+	"github.com/dshx/dshx/sandbox/internal/supervise"
+	"github.com/dshx/dshx/sandboxpolicy"
+	"golang.org/x/sys/unix"
+)
+
+// Domain is one policy in force. It owns an OS thread that carries the filter
+// and starts the commands, the supervisor that answers for what the filter
+// hands over, and a guard that ends the commands if this process dies.
+//
+// The thread is in an outer Landlock domain that only scopes signals; each
+// command enters an inner one between clone and exec. The two must differ: a
+// process may signal and trace every task of its own domain, so a thread in
+// the commands' domain would hand them this whole process.
+type Domain struct {
+	policy *sandboxpolicy.Policy
+	host   Host
+	state  state
+
+	work  chan func()   // run on the thread
+	quit  chan struct{} // closed to let the thread end
+	ended chan struct{} // the thread has ended
+
+	// Used on the thread alone.
+	stack   *spawn.Stack
+	marker  *proctree.Marker
+	secret  [2]uint64
+	reset   uint64
+	guarded bool
+	scoped  bool // kill(-1) from here reaches this domain's processes alone
+
+	ruleset *landlock.Ruleset
+	guard   *spawn.Guard
+	server  *supervise.Server
+	served  chan struct{}
+
+	mu      sync.Mutex
+	closed  bool
+	byMark  map[uint64]*Cmd
+	notices []sandboxpolicy.Notice
+	anyone  recorder // denials that belong to no command
+	do      *doThread
+}
+
+// NewDomain puts a policy in force. Close ends it, and with it every command
+// that still runs.
+//
+// Errors: *UnavailableError where the host lacks what is needed, in which case
+// nothing was restricted and nothing runs.
+func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
+	d := &Domain{
+		policy: p, host: ProbeHost(),
+		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
+		byMark: map[uint64]*Cmd{},
+	}
+	d.state = state{p: p, h: &d.host}
+	if !p.Full() {
+		if err := d.host.unusable(); err != nil {
+			return nil, err
+		}
+	}
+	// The ruleset is a matter of hundreds of system calls, the filter one of
+	// compiling in the kernel: two processors do both at once.
+	ready := make(chan threadReady, 1)
+	go d.thread(ready)
+	var rulesErr error
+	if !p.Full() {
+		d.ruleset, rulesErr = landlock.Build(p, d.host.LandlockABI)
+	}
+	r := <-ready
+	if r.err == nil && rulesErr != nil {
+		r.err = &UnavailableError{landlock.Why(rulesErr), landlock.Remedy(rulesErr)}
+	}
+	if r.err != nil {
+		if r.listener >= 0 {
+			_ = unix.Close(r.listener)
+		}
+		d.shutDown()
+		return nil, r.err
+	}
+	d.state.nested, d.state.marks = r.nested, d.marker != nil
+	if d.ruleset != nil {
+		for _, path := range d.ruleset.Split {
+			d.notices = append(d.notices, sandboxpolicy.Notice{Kind: "config-ignored", Path: path,
+				Text: "it holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
+		}
+	}
+	if r.listener >= 0 {
+		d.server = supervise.New(r.listener, supervise.Options{
+			Judge: judge{d}, OnDenial: d.denied, Network: p.Network(), DropCaps: caps.Drop,
+		})
+		d.served = make(chan struct{})
+		go func() { defer close(d.served); d.server.Serve() }()
+	}
+	return d, nil
+}
+
+type threadReady struct {
+	listener int
+	nested   bool
+	err      error
+}
+
+// thread is the life of the domain's thread.
+func (d *Domain) thread(ready chan<- threadReady) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		// The main thread stands for the process in signals and in /proc, and
+		// the runtime never ends it: another one must do.
+		inner := make(chan threadReady, 1)
+		go d.thread(inner)
+		ready <- <-inner
+		runtime.UnlockOSThread()
+		return
+	}
+	defer close(d.ended) // and the thread ends with its goroutine, still locked
+	r := threadReady{listener: -1}
+	r.listener, r.nested, r.err = d.restrict()
+	if r.err == nil {
+		d.stack, r.err = spawn.NewStack()
+	}
+	ready <- r
+	if r.err != nil {
+		return
+	}
+	for {
+		select {
+		case f := <-d.work:
+			f()
+		case <-d.quit:
+			_ = d.stack.Free()
+			return
+		}
+	}
+}
+
+// restrict makes the calling thread what the commands inherit. Its order
+// matters: dropping capabilities and the outer domain before the filter, which
+// then judges this thread too.
+func (d *Domain) restrict() (listener int, nested bool, err error) {
+	d.reset = spawn.ResetAll
+	d.marker = proctree.NewMarker()
+	if d.policy.Full() {
+		return -1, false, nil
+	}
+	if err := caps.Drop(); err != nil {
+		return -1, false, fmt.Errorf("drop capabilities: %w", err)
+	}
+	// Without it restrict_self and seccomp need CAP_SYS_ADMIN, and setuid
+	// programs would gain rights: prctl(2), Linux 3.5.
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return -1, false, &UnavailableError{"no_new_privs can't be set: " + err.Error(), "run on Linux 3.5 or later"}
+	}
+	scope, err := landlock.ScopeRuleset(d.host.LandlockABI)
+	if err == nil && scope >= 0 {
+		err = landlock.Restrict(scope)
+		_ = unix.Close(scope)
+		d.scoped = err == nil
+	}
+	if err != nil {
+		if errors.Is(err, unix.E2BIG) {
+			return -1, false, &UnavailableError{"too many Landlock domains are stacked (the kernel allows 16)", "don't nest dshx so deep"}
+		}
+		return -1, false, &UnavailableError{landlock.Why(err), landlock.Remedy(err)}
+	}
+	if !d.scoped && d.marker != nil {
+		// The guard must not be judged by a filter whose supervisor is gone
+		// when the guard is needed.
+		if d.guard, err = spawn.StartGuard(false, d.marker.Base(), proctree.Mask); err != nil {
+			return -1, false, err
+		}
+		d.guarded = true
+	}
+	if d.marker != nil {
+		d.secret = newSecret()
+	}
+	return d.installFilter()
+}
+
+func (d *Domain) installFilter() (listener int, nested bool, err error) {
+	o := seccomp.Options{
+		Network:  filterNetwork[d.policy.Network()],
+		Listener: d.host.Seccomp.Listener,
+		Signals:  !d.scoped && d.marker != nil,
+		Truncate: d.host.LandlockABI < landlock.ABITruncate,
+	}
+	for {
+		prog, err := seccomp.Build(o)
+		if err != nil {
+			return -1, false, err
+		}
+		if d.marker != nil {
+			prog = seccomp.WithMark(prog, d.secret)
+		}
+		fd, err := seccomp.Install(prog, o.Listener, o.Listener && d.host.Seccomp.WaitKillable)
+		switch {
+		case err == nil:
+			return fd, nested, nil
+		case errors.Is(err, seccomp.ErrListenerBusy) && o.Listener:
+			o.Listener, nested = false, true
+		case errors.Is(err, unix.ENOMEM):
+			return -1, false, &UnavailableError{"too many seccomp filters are stacked", "don't nest dshx so deep"}
+		default:
+			return -1, false, &UnavailableError{"the seccomp filter can't be installed: " + err.Error(), "let the filter around dshx pass seccomp(2)"}
+		}
+	}
+}
+
+var filterNetwork = map[sandboxpolicy.Network]seccomp.Net{
+	sandboxpolicy.NetworkNone:     seccomp.NetNone,
+	sandboxpolicy.NetworkLoopback: seccomp.NetLoopback,
+	sandboxpolicy.NetworkFull:     seccomp.NetFull,
+}
+
+// on runs f on the domain's thread and waits for it; false when the domain is
+// closed.
+func (d *Domain) on(f func()) bool {
+	done := make(chan struct{})
+	select {
+	case d.work <- func() { f(); close(done) }:
+		<-done
+		return true
+	case <-d.ended:
+		return false
+	}
+}
+
+// Policy is the policy in force.
+func (d *Domain) Policy() *sandboxpolicy.Policy { return d.policy }
+
+// Enforcement says what of the policy is enforced here.
+func (d *Domain) Enforcement() Enforcement { return d.state.enforcement() }
+
+// Notices are what the caller should know about how the policy was put in
+// force.
+func (d *Domain) Notices() []sandboxpolicy.Notice { return d.notices }
+
+// Guard starts the guard, which ends the commands if this process dies, if
+// it isn't there yet. The first command starts it, once it runs: the guard is
+// not on the way of a start.
+func (d *Domain) startGuard() {
+	if d.guarded {
+		return
+	}
+	if !d.scoped && d.marker == nil {
+		return // nothing would tell it whom to end; PDEATHSIG ends the commands
+	}
+	// With Landlock's scope the guard's kill(-1) reaches what is below the
+	// thread's domain and nothing else. Without confinement only the marks
+	// tell the commands' processes.
+	g, err := spawn.StartGuard(d.scoped, d.marker.Base(), proctree.Mask)
+	if err != nil {
+		return
+	}
+	d.guarded = true
+	d.mu.Lock()
+	d.guard = g
+	d.mu.Unlock()
+}
+
+// signalAll sends sig to every process of the domain. SIGKILL ends the guard
+// too.
+func (d *Domain) signalAll(sig unix.Signal) {
+	if d.scoped {
+		// One call, which no fork can outrun: the kernel holds the list of
+		// tasks still while it walks it (kill(2), pid -1).
+		d.on(func() { _ = unix.Kill(-1, sig) })
+		return
+	}
+	for _, pid := range proctree.Find(d.marker.Base(), proctree.Mask) {
+		if !d.isGuard(pid) {
+			_ = proctree.Signal(pid, d.marker.Base(), proctree.Mask, sig)
+		}
+	}
+}
+
+func (d *Domain) isGuard(pid int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.guard != nil && d.guard.Pid == pid
+}
+
+// Close ends every process of the domain, at once, and frees what it uses.
+func (d *Domain) Close() error {
+	d.signalAll(unix.SIGKILL)
+	d.shutDown()
+	return nil
+}
+
+func (d *Domain) shutDown() {
+	d.mu.Lock()
+	first := !d.closed
+	d.closed = true
+	do := d.do
+	d.mu.Unlock()
+	if !first {
+		return
+	}
+	close(d.quit)
+	<-d.ended // its children get SIGKILL, the guard its signal
+	if do != nil {
+		do.close()
+	}
+	if d.guard != nil {
+		_ = d.guard.Stop()
+	}
+	if d.server != nil {
+		_ = d.server.Close()
+		<-d.served
+	}
+	if d.ruleset != nil {
+		_ = d.ruleset.Close()
+	}
+}
+
+// denied is the supervisor's report of a refusal.
+func (d *Domain) denied(s supervise.Denial) {
+	den := Denial{s.Op, s.Target, s.Resolved, s.Rule, "supervisor", s.Remedy}
+	d.mu.Lock()
+	c := d.byMark[proctree.MarkOf(s.PID)]
+	if c == nil && len(d.byMark) == 1 {
+		for _, only := range d.byMark {
+			c = only
+		}
+	}
+	d.mu.Unlock()
+	if c != nil {
+		c.denials.add(den)
+		return
+	}
+	d.anyone.add(den)
+}
+
+// judge is what the supervisor asks.
+type judge struct{ d *Domain }
+
+func (j judge) Verdict(op sandboxpolicy.Op, path string) sandboxpolicy.Verdict {
+	return j.d.policy.Verdict(op, path)
+}
+
+func (j judge) VerdictNet(op sandboxpolicy.Op, family, addr string) sandboxpolicy.Verdict {
+	return j.d.policy.VerdictNet(op, family, addr)
+}
+
+// Inside reports whether pid is a process of this domain's commands.
+func (j judge) Inside(pid int) bool {
+	if base := j.d.marker.Base(); base != 0 {
+		return proctree.MarkOf(pid)&proctree.Mask == base && !j.d.isGuard(pid) && pid != unix.Getpid()
+	}
+	for _, p := range proctree.Descendants(unix.Getpid()) {
+		if p == pid {
+			return !j.d.isGuard(pid)
+		}
+	}
+	return false
+}

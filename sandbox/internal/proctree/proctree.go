@@ -1,0 +1,181 @@
+// Package proctree finds the processes of a command.
+//
+// Each command's processes carry a mark that they inherit and can't change: a
+// value of RLIMIT_RTTIME, a limit that means nothing to processes without
+// real-time scheduling. It can be lowered but not raised, and the filter of
+// package seccomp refuses to touch it. Leaving the session, the process group,
+// the parent or the environment doesn't shed it.
+package proctree
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const rlimitRTTime = 15
+
+// Mask covers the bits that all marks of one Marker share.
+const Mask = uint64(0xffffffff) << 32
+
+// Marker gives out marks: 31 random bits that are this marker's own, then a
+// number.
+type Marker struct {
+	base uint64
+	next uint32
+}
+
+// NewMarker returns a marker, or nil where this process is itself marked or
+// otherwise bounded, so that no mark of its own would hold.
+func NewMarker() *Marker {
+	var lim unix.Rlimit
+	if unix.Prlimit(0, rlimitRTTime, nil, &lim) != nil || lim.Max != unix.RLIM_INFINITY {
+		return nil
+	}
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand
+	// The top bit stays clear: RLIM_INFINITY is all ones. The next one is
+	// set, so that no limit that means something looks like a mark.
+	return &Marker{base: uint64(binary.NativeEndian.Uint32(b[:])&0x3fffffff|0x40000000) << 32}
+}
+
+// Base is what the marks have in the bits of Mask; 0 for a nil marker.
+func (m *Marker) Base() uint64 {
+	if m == nil {
+		return 0
+	}
+	return m.base
+}
+
+// Next returns a mark not given out before; 0 for a nil marker. Not safe for
+// concurrent use.
+func (m *Marker) Next() uint64 {
+	if m == nil {
+		return 0
+	}
+	m.next++
+	return m.base | uint64(m.next)
+}
+
+// MarkOf returns the mark of a process, 0 when it has none or is gone.
+func MarkOf(pid int) uint64 {
+	var lim unix.Rlimit
+	if unix.Prlimit(pid, rlimitRTTime, nil, &lim) != nil || lim.Max == unix.RLIM_INFINITY {
+		return 0
+	}
+	return lim.Max
+}
+
+// Find returns the live processes whose mark has want in the bits of mask,
+// without this process itself. Zombies don't count.
+func Find(want, mask uint64) []int {
+	if want == 0 {
+		return nil
+	}
+	self := os.Getpid()
+	var out []int
+	each(func(pid int) {
+		if pid != self && MarkOf(pid)&mask == want && !zombie(pid) {
+			out = append(out, pid)
+		}
+	})
+	return out
+}
+
+// Descendants returns the live processes below root, by their parents at this
+// moment: what a process that left its session and lost its parent to a
+// subreaper still has.
+func Descendants(root int) []int {
+	parents := map[int]int{}
+	each(func(pid int) {
+		if ppid, z, ok := stat(pid); ok && !z {
+			parents[pid] = ppid
+		}
+	})
+	var out []int
+	for pid := range parents {
+		for at, steps := pid, 0; steps < 10000; steps++ {
+			up, ok := parents[at]
+			if !ok || up == at {
+				break
+			}
+			if up == root {
+				out = append(out, pid)
+				break
+			}
+			at = up
+		}
+	}
+	return out
+}
+
+// Signal sends sig to pid if it still carries the mark (any process for mark
+// 0). The pidfd keeps the number from meaning another process between the two.
+func Signal(pid int, mark, mask uint64, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == unix.ENOSYS || err == unix.EPERM {
+		if mark != 0 && MarkOf(pid)&mask != mark {
+			return unix.ESRCH
+		}
+		return unix.Kill(pid, sig)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if mark != 0 && MarkOf(pid)&mask != mark {
+		return unix.ESRCH
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+func each(f func(pid int)) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	for {
+		names, err := dir.Readdirnames(512)
+		for _, n := range names {
+			if n[0] < '0' || n[0] > '9' {
+				continue
+			}
+			if pid, err := strconv.Atoi(n); err == nil && pid > 1 {
+				f(pid)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func zombie(pid int) bool {
+	_, z, ok := stat(pid)
+	return z || !ok
+}
+
+// stat reads the parent and whether the process has ended (proc_pid_stat(5):
+// the name in parentheses may hold anything).
+func stat(pid int) (ppid int, ended, ok bool) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, false, false
+	}
+	s := string(b)
+	i := strings.LastIndexByte(s, ')')
+	if i < 0 || i+4 > len(s) {
+		return 0, false, false
+	}
+	f := strings.Fields(s[i+1:])
+	if len(f) < 2 {
+		return 0, false, false
+	}
+	ppid, err = strconv.Atoi(f[1])
+	return ppid, f[0] == "Z" || f[0] == "X", err == nil
+}

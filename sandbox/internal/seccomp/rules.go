@@ -1,0 +1,243 @@
+package seccomp
+
+import "golang.org/x/sys/unix"
+
+// The rules of the Conditional families. Two things hold in all of them:
+//
+// Parameters of type int or unsigned int are compared by the low word of their
+// register alone, because the kernel drops the high word: a filter that looked
+// at all 64 bits would be passed by garbage there. Pointers are compared by
+// both halves.
+//
+// Every case that isn't named falls to the stricter side.
+
+func allow() *node { return ret(unix.SECCOMP_RET_ALLOW) }
+
+// notify is a call that the supervisor performs. Without one it is allowed: a
+// nested dshx can't have a listener (EBUSY), and the outer one's filter, which
+// is still in force, notifies the outer supervisor.
+func notify(o Options) *node {
+	if o.Listener {
+		return ret(unix.SECCOMP_RET_USER_NOTIF)
+	}
+	return allow()
+}
+
+// refuse is a call that fails with e, through the supervisor where there is
+// one, so that it is recorded as a denial.
+func refuse(o Options, e unix.Errno) *node {
+	if o.Listener {
+		return ret(unix.SECCOMP_RET_USER_NOTIF)
+	}
+	return errno(e)
+}
+
+// decide is the decision of f under o.
+func (f *family) decide(o Options) *node {
+	switch f.class {
+	case Allow:
+		return allow()
+	case Supervise:
+		return notify(o)
+	case Refuse:
+		return refuse(o, f.errno)
+	case Conditional:
+		return f.args(o)
+	default:
+		return errno(f.errno)
+	}
+}
+
+// newNamespace has every CLONE_NEW flag that clone(2) can carry. CLONE_NEWTIME
+// (0x80) is none of them: there it is part of the exit signal.
+const newNamespace = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// clone(flags, …): the kernel takes the low 32 bits of flags.
+func cloneRule(o Options) *node {
+	return choose(low(0), 0, allow(), hasAny(refuse(o, unix.EPERM), newNamespace))
+}
+
+// unshare(unsigned long flags): what makes no namespace is named, all else,
+// flags of coming kernels too, is refused.
+func unshareRule(o Options) *node {
+	const harmless = unix.CLONE_THREAD | unix.CLONE_FS | unix.CLONE_SIGHAND | unix.CLONE_VM |
+		unix.CLONE_FILES | unix.CLONE_SYSVSEM
+	no := refuse(o, unix.EPERM)
+	return choose(low(0), 0,
+		choose(high(0), 0, no, is(allow(), 0)...),
+		hasAny(no, ^uint32(harmless)))
+}
+
+// Requests that golang.org/x/sys/unix doesn't name (linux/fs.h, linux/btrfs.h,
+// linux/msdos_fs.h, fs/ext4/ext4.h, asm-generic/sockios.h). FS_IOC32_ are the
+// same with the int that they really take.
+const (
+	fsIocSetVersion   = 0x40087602
+	fsIoc32SetFlags   = 0x40046602
+	fsIoc32SetVersion = 0x40047602
+	fsIocFsSetXattr   = 0x401c5820
+	ext4IocSetVersion = 0x40086604
+	ext432SetVersion  = 0x40046604
+	fatSetAttributes  = 0x40047211
+
+	btrfsSnapCreate        = 0x50009401
+	btrfsSubvolCreate      = 0x5000940e
+	btrfsSnapDestroy       = 0x5000940f
+	btrfsSnapCreateV2      = 0x50009417
+	btrfsSubvolCreateV2    = 0x50009418
+	btrfsSnapDestroyV2     = 0x5000943f
+	btrfsSubvolSetFlags    = 0x4008941a
+	btrfsSetReceivedSubvol = 0xc0c89425
+
+	fioSetOwn = 0x8901
+	siocSPGrp = 0x8902
+)
+
+// ioctl(int fd, unsigned int request, …).
+func ioctlRule(o Options) *node {
+	no := errno(unix.EPERM)
+	cases := is(no,
+		// Input for whoever reads the terminal next, which may be the person's
+		// shell.
+		unix.TIOCSTI, unix.TIOCLINUX,
+		// The console's output; another line discipline, whose drivers load on
+		// demand (n_hdlc, n_gsm and their faults).
+		unix.TIOCCONS, unix.TIOCSETD,
+		// Makes and removes directories (subvolumes) by a descriptor that is open
+		// for reading, without the hooks that Landlock judges names by.
+		btrfsSnapCreate, btrfsSnapCreateV2, btrfsSubvolCreate, btrfsSubvolCreateV2,
+		btrfsSnapDestroy, btrfsSnapDestroyV2, btrfsSubvolSetFlags, btrfsSetReceivedSubvol,
+		// A whole file system's keys: removing one locks the user's other files.
+		unix.FS_IOC_ADD_ENCRYPTION_KEY, unix.FS_IOC_REMOVE_ENCRYPTION_KEY,
+		unix.FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS)
+	// Attributes of a file, by a descriptor that is open for reading.
+	cases = append(cases, is(notify(o),
+		unix.FS_IOC_SETFLAGS, fsIoc32SetFlags, fsIocFsSetXattr,
+		fsIocSetVersion, fsIoc32SetVersion, ext4IocSetVersion, ext432SetVersion,
+		unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ENABLE_VERITY, fatSetAttributes)...)
+	if o.Signals {
+		cases = append(cases, is(no, fioSetOwn, siocSPGrp)...)
+	}
+	return choose(low(1), 0, allow(), cases...)
+}
+
+// fcntl(int fd, unsigned int cmd, …): the owner of a descriptor gets a signal
+// of the caller's choice (F_SETSIG) when something happens on it, checked by
+// uid alone.
+func fcntlRule(o Options) *node {
+	if !o.Signals {
+		return allow()
+	}
+	return choose(low(1), 0, allow(), is(errno(unix.EPERM), unix.F_SETOWN, unix.F_SETOWN_EX)...)
+}
+
+// sockType masks SOCK_NONBLOCK and SOCK_CLOEXEC off, as the kernel does
+// (SOCK_TYPE_MASK, linux/net.h).
+const sockType = 0xf
+
+// socket(int family, int type, int protocol).
+func socketRule(o Options) *node {
+	no := refuse(o, unix.EACCES)
+	families := append(is(allow(), unix.AF_UNIX),
+		// Names of interfaces and addresses (getifaddrs). The other netlink
+		// protocols are services of the kernel with a long history.
+		is(choose(low(2), 0, no, is(allow(), unix.NETLINK_ROUTE)...), unix.AF_NETLINK)...)
+	if o.Network != NetNone {
+		families = append(families, is(inet(o, unix.IPPROTO_ICMP), unix.AF_INET)...)
+		families = append(families, is(inet(o, unix.IPPROTO_ICMPV6), unix.AF_INET6)...)
+	}
+	return choose(low(0), 0, no, families...)
+}
+
+// inet is the decision about type and protocol of an internet socket; icmp is
+// the protocol of its unprivileged ping. What isn't needed isn't there: SCTP,
+// DCCP, UDP-Lite and L2TP load modules on demand, raw and packet sockets
+// (SOCK_PACKET is a type of AF_INET) see others' traffic.
+func inet(o Options, icmp uint32) *node {
+	no := refuse(o, unix.EACCES)
+	stream := is(allow(), 0, unix.IPPROTO_TCP)
+	dgram := is(allow(), 0, unix.IPPROTO_UDP)
+	if o.Network == NetFull {
+		stream = append(stream, is(allow(), unix.IPPROTO_MPTCP)...)
+		dgram = append(dgram, is(allow(), icmp)...)
+	} else {
+		// Multipath TCP would find ways around the loopback. Go tries it first
+		// for every listener and takes plain TCP then: as on a kernel without it,
+		// and nothing to record.
+		stream = append(stream, is(errno(unix.EPROTONOSUPPORT), unix.IPPROTO_MPTCP)...)
+	}
+	cases := append(is(choose(low(2), 0, no, stream...), unix.SOCK_STREAM),
+		is(choose(low(2), 0, no, dgram...), unix.SOCK_DGRAM)...)
+	return choose(low(1), sockType, no, cases...)
+}
+
+func socketpairRule(o Options) *node {
+	return choose(low(0), 0, refuse(o, unix.EACCES), is(allow(), unix.AF_UNIX)...)
+}
+
+// sendto(fd, buf, len, flags, addr, addrlen).
+func sendtoRule(o Options) *node { return isNull(4, allow(), notify(o)) }
+
+func listenRule(o Options) *node {
+	if o.Network == NetLoopback {
+		return notify(o)
+	}
+	return allow()
+}
+
+func truncateRule(o Options) *node {
+	if o.Truncate {
+		return notify(o)
+	}
+	return allow()
+}
+
+// setpriority(int which, int who, int value).
+func setpriorityRule(o Options) *node {
+	return choose(low(0), 0, errno(unix.EPERM), is(ownOr(1, notify(o)), unix.PRIO_PROCESS)...)
+}
+
+// ioprio_set(int which, int who, int ioprio); linux/ioprio.h.
+func ioprioRule(o Options) *node {
+	const ioprioWhoProcess = 1
+	return choose(low(0), 0, errno(unix.EPERM), is(ownOr(1, notify(o)), ioprioWhoProcess)...)
+}
+
+// ownOr allows the call when the pid in that argument is 0, the caller.
+func ownOr(arg uint32, other *node) *node {
+	return choose(low(arg), 0, other, is(allow(), 0)...)
+}
+
+// sched_setaffinity, sched_setattr, sched_setparam, sched_setscheduler(pid, …).
+func schedRule(o Options) *node { return ownOr(0, notify(o)) }
+
+// prlimit64(pid_t pid, unsigned int resource, const *new, *old): a look at
+// limits changes nothing.
+func prlimitRule(o Options) *node {
+	set := choose(low(1), 0, ownOr(0, notify(o)), is(errno(unix.EPERM), unix.RLIMIT_RTTIME)...)
+	return isNull(2, allow(), set)
+}
+
+// setrlimit(unsigned int resource, const *new).
+func setrlimitRule(Options) *node {
+	return choose(low(0), 0, allow(), is(errno(unix.EPERM), unix.RLIMIT_RTTIME)...)
+}
+
+func signalRule(o Options) *node {
+	if o.Signals {
+		return notify(o)
+	}
+	return allow()
+}
+
+// tgkill(tgid, tid, int sig). SIGURG does nothing to a program that doesn't
+// catch it, and Go programs send it to their own threads all the time. dshx
+// itself is one: its filtered thread may send it while the world is stopped,
+// and would wait for a supervisor that can't run.
+func tgkillRule(o Options) *node {
+	if !o.Signals {
+		return allow()
+	}
+	return choose(low(2), 0, notify(o), is(allow(), uint32(unix.SIGURG))...)
+}

@@ -1,0 +1,156 @@
+package spawn
+
+import (
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Guard is a task that outlives its process: when the thread that made it
+// ends, for whatever reason, it ends every process of the domain.
+type Guard struct {
+	// Pid is the guard's process id; PidFD refers to it.
+	Pid, PidFD int
+	stack      *Stack
+	args       *guardArgs
+}
+
+type guardArgs struct {
+	parent int
+	// scoped: kill(-1) from here reaches exactly the domain's processes,
+	// since Landlock scopes signals (ABI 6). Else they are found by cookie.
+	scoped       bool
+	cookie, mask uint64
+	name         [16]byte
+	ready        uint32 // futex word: 1 once the guard hears of the thread's end
+	scratch      entries
+}
+
+// StartGuard makes the guard of the calling thread. cookie and mask tell the
+// processes to end on hosts where signals aren't scoped: those whose
+// RLIMIT_RTTIME has cookie in the bits of mask.
+func StartGuard(scoped bool, cookie, mask uint64) (*Guard, error) {
+	stack, err := NewStack()
+	if err != nil {
+		return nil, err
+	}
+	a := &guardArgs{parent: unix.Getpid(), scoped: scoped, cookie: cookie, mask: mask}
+	copy(a.name[:], "dshx-guard")
+	var fd int32 = -1
+	old := blockSignals()
+	// No exit signal: the parent's waits for any child don't see the guard.
+	r := cloneTask(cloneVM|clonePIDFD, stack.top(), uintptr(unsafe.Pointer(&fd)), entryGuard, unsafe.Pointer(a))
+	setSignalMask(old)
+	if r > ^uintptr(maxErrno) {
+		_ = stack.Free()
+		return nil, &Error{StageClone, syscall.Errno(-r)}
+	}
+	// A thread that ended before the guard had asked for its signal would
+	// never be noticed.
+	for atomic.LoadUint32(&a.ready) == 0 {
+		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&a.ready)), futexWait, 0, 0, 0, 0)
+	}
+	return &Guard{Pid: int(r), PidFD: int(fd), stack: stack, args: a}, nil
+}
+
+const (
+	futexWait = 0 // not FUTEX_PRIVATE: the guard is another process on the same memory
+	futexWake = 1
+)
+
+// Stop ends the guard without its doing anything.
+func (g *Guard) Stop() error {
+	err := unix.PidfdSendSignal(g.PidFD, unix.SIGKILL, nil, 0)
+	if err == unix.ENOSYS || err == unix.EPERM {
+		err = unix.Kill(g.Pid, unix.SIGKILL)
+	}
+	g.Wait()
+	return err
+}
+
+// Wait waits until the guard has ended and frees what it used.
+func (g *Guard) Wait() {
+	reap(g.Pid)
+	_ = unix.Close(g.PidFD)
+	_ = g.stack.Free()
+	runtime.KeepAlive(g.args)
+}
+
+// guardMain never returns. It keeps no descriptor open: a pipe of the caller
+// must not stay open on the guard's account.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func guardMain(a *guardArgs) {
+	sys(sysPrctl, prSetPdeathsig, sigusr1, 0, 0, 0, 0)
+	sys(sysPrctl, prSetName, uintptr(unsafe.Pointer(&a.name)), 0, 0, 0, 0)
+	a.ready = 1
+	sys(sysFutex, uintptr(unsafe.Pointer(&a.ready)), futexWake, 1, 0, 0, 0)
+	if _, e := sys(sysCloseRange, 0, ^uintptr(0)&0xffffffff, 0, 0, 0, 0); e != 0 {
+		closeFrom(0, &a.scratch)
+	}
+	set := uint64(1) << (sigusr1 - 1)
+	for {
+		// The parent may have died before PDEATHSIG was set.
+		if ppid, _ := sys(sysGetppid, 0, 0, 0, 0, 0, 0); int(ppid) != a.parent {
+			break
+		}
+		sig, e := sys(sysRtSigtimedwait, uintptr(unsafe.Pointer(&set)), 0, 0, 8, 0, 0)
+		if e == 0 && sig == sigusr1 {
+			break
+		}
+	}
+	if a.scoped {
+		sys(sysKill, ^uintptr(0), sigkill, 0, 0, 0, 0)
+	} else {
+		killMarked(a)
+	}
+	exitTask(0)
+}
+
+// killMarked kills every process that carries the cookie until a whole pass
+// finds none.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func killMarked(a *guardArgs) {
+	self, _ := sys(sysGetpid, 0, 0, 0, 0, 0, 0)
+	dir, e := sys(sysOpenat, atFdcwdArg, uintptr(unsafe.Pointer(&procDir[0])), oCloexec|oDirectory, 0, 0, 0)
+	if e != 0 {
+		return
+	}
+	pause := [2]int64{0, 1e6}
+	for round := 0; round < 2000; round++ {
+		found := false
+		sys(sysLseek, dir, 0, 0, 0, 0, 0)
+		for {
+			got := a.scratch.fill(dir)
+			if got == 0 {
+				break
+			}
+			for off := uintptr(0); off < got; {
+				pid, next := a.scratch.next(off, got)
+				off = next
+				if pid <= 1 || pid == int(self) || pid == a.parent {
+					continue
+				}
+				var lim [2]uint64
+				if _, e := sys(sysPrlimit, uintptr(pid), rlimitRTTime, 0, uintptr(unsafe.Pointer(&lim)), 0, 0); e != 0 || lim[1]&a.mask != a.cookie {
+					continue
+				}
+				if _, e := sys(sysKill, uintptr(pid), sigkill, 0, 0, 0, 0); e == 0 {
+					found = true
+				}
+			}
+		}
+		if !found {
+			break
+		}
+		sys(sysNanosleep, uintptr(unsafe.Pointer(&pause)), 0, 0, 0, 0, 0)
+	}
+}

@@ -1,0 +1,18 @@
+//go:build linux
+
+package supervise
+
+import "golang.org/x/sys/unix"
+
+const (
+	auditArch = unix.AUDIT_ARCH_AARCH64
+	// addrMask is what of a pointer is an address: the top byte is the
+	// program's (Documentation/arch/arm64/tagged-pointers.rst).
+	addrMask = ^uint64(0) >> 8
+)
+
+// legacyHandlers: this architecture has only the …at calls. The functions that
+// serve the older ones are named here to be kept.
+var legacyHandlers = map[int]handler{}
+
+var _ = [...]handler{chmod, chown, lchown, utime, utimes, futimesat}

@@ -1,0 +1,330 @@
+package supervise
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dshx/dshx/sandboxpolicy"
+)
+
+// Calls on other processes. What they are judged by is in the registers, so
+// the kernel may perform them (CONTINUE) and everything about them, the sender
+// in siginfo included, is as without us. Processes inside may signal each other
+// and set each other's scheduling, as in a sandbox of their own.
+
+var proceed = answer{cont: true}
+
+var otherProcess = sandboxpolicy.Verdict{Rule: sandboxpolicy.Rule{Text: "processes of the host", Origin: "preset"}}
+
+// onProcess judges a call on process or thread pid, 0 being the caller.
+func (w *worker) onProcess(pid int, what string) answer {
+	if pid == 0 || pid == w.tid || pid == w.process() {
+		return proceed
+	}
+	if pid < 0 {
+		return failed(unix.ESRCH)
+	}
+	p := processOf(pid)
+	if !w.s.o.Judge.Inside(p) {
+		if unix.Kill(pid, 0) == unix.ESRCH {
+			return failed(unix.ESRCH)
+		}
+		if !w.valid() {
+			return failed(unix.ESRCH)
+		}
+		return w.deny(sandboxpolicy.OpSignal, fmt.Sprintf("%s of process %d", what, pid), "", otherProcess, unix.EPERM)
+	}
+	return proceed
+}
+
+// onGroup judges a call on process group pgid, 0 being the caller's own. A
+// group is of the sandbox when all its members are: commands start sessions of
+// their own, but nothing here depends on it.
+func (w *worker) onGroup(pgid int, what string) answer {
+	if pgid == 0 {
+		var err error
+		if pgid, err = unix.Getpgid(w.process()); err != nil {
+			return failed(unix.EPERM)
+		}
+	}
+	members, ok := groupMembers(pgid)
+	if !ok {
+		return failed(unix.EPERM)
+	}
+	if len(members) == 0 {
+		return failed(unix.ESRCH)
+	}
+	for _, p := range members {
+		if p != w.process() && !w.s.o.Judge.Inside(p) {
+			return w.deny(sandboxpolicy.OpSignal, fmt.Sprintf("%s of process group %d", what, pgid), "", otherProcess, unix.EPERM)
+		}
+	}
+	return proceed
+}
+
+// groupMembers lists the processes of a group.
+func groupMembers(pgid int) ([]int, bool) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil, false
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, false
+	}
+	var members []int
+	for _, n := range names {
+		pid, err := strconv.Atoi(n)
+		if err != nil {
+			continue
+		}
+		b, err := os.ReadFile("/proc/" + n + "/stat")
+		if err != nil {
+			continue
+		}
+		if processGroup(b) == pgid {
+			members = append(members, pid)
+		}
+	}
+	return members, true
+}
+
+// processGroup returns the group in the text of /proc/PID/stat, or -1. The
+// command in parentheses may have anything in it.
+func processGroup(stat []byte) int {
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(f) < 3 {
+		return -1
+	}
+	n, err := strconv.Atoi(string(f[2]))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// kill(pid, sig)
+func sysKill(w *worker, a *[6]uint64) answer {
+	switch pid := int(int32(a[0])); {
+	case pid > 0:
+		return w.onProcess(pid, "signal")
+	case pid == 0:
+		return w.onGroup(0, "signal")
+	case pid == -1:
+		// All that the user may signal; the kernel knows no narrower set.
+		return w.deny(sandboxpolicy.OpSignal, "kill(-1)", "", otherProcess, unix.EPERM)
+	default:
+		return w.onGroup(-pid, "signal")
+	}
+}
+
+// tkill(tid, sig), rt_sigqueueinfo(pid, sig, info)
+func sysTkill(w *worker, a *[6]uint64) answer { return w.onThread(int(int32(a[0])), "signal") }
+
+// tgkill(tgid, tid, sig), rt_tgsigqueueinfo(tgid, tid, sig, info): the kernel
+// checks that tid is of tgid.
+func sysTgkill(w *worker, a *[6]uint64) answer { return w.onThread(int(int32(a[0])), "signal") }
+
+// onThread is onProcess where 0 isn't the caller.
+func (w *worker) onThread(pid int, what string) answer {
+	if pid <= 0 {
+		return failed(unix.EINVAL)
+	}
+	return w.onProcess(pid, what)
+}
+
+// pidfd_send_signal(pidfd, sig, info, flags). The descriptor could be replaced
+// before the kernel looks again, so it's performed here, on a duplicate: the
+// sender in siginfo is this process.
+func sysPidfdSendSignal(w *worker, a *[6]uint64) answer {
+	const (
+		thread      = 1 << 0 // PIDFD_SIGNAL_THREAD, Linux 6.9
+		threadGroup = 1 << 1
+	)
+	if uint32(a[3])&^(thread|threadGroup) != 0 {
+		// PIDFD_SIGNAL_PROCESS_GROUP reaches whoever is in the group by then.
+		return failed(unix.EINVAL)
+	}
+	fd, e := w.dup(int32(a[0]))
+	if e == errNoGetfd {
+		return w.refuse(sandboxpolicy.OpSignal, describe(int32(a[0])), noGetfdRemedy, unix.EPERM)
+	}
+	if e != 0 {
+		return failed(e)
+	}
+	pid, ok := w.pidfdProcess(fd)
+	if !ok {
+		return failed(unix.EBADF)
+	}
+	var info []byte
+	if a[2] != 0 {
+		const sizeofSiginfo = 128
+		info = make([]byte, sizeofSiginfo)
+		if e := w.read(info, a[2]); e != 0 {
+			return failed(e)
+		}
+	}
+	if pid <= 0 {
+		return failed(unix.ESRCH)
+	}
+	if r := w.onProcess(pid, "signal"); !r.cont {
+		return r
+	}
+	if !w.valid() {
+		return failed(unix.ESRCH)
+	}
+	return failed(pidfdSendSignal(fd, uint64(uint32(a[1])), info, uint64(uint32(a[3]))))
+}
+
+// pidfdProcess returns the process of a pidfd of ours: -1 when it's gone.
+func (w *worker) pidfdProcess(fd int) (int, bool) {
+	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
+	if err != nil {
+		return 0, false
+	}
+	if v, ok := field(b, "Pid:"); ok {
+		n, err := strconv.Atoi(string(v))
+		return n, err == nil
+	}
+	// A directory of /proc serves as a pidfd too.
+	path, e := w.name(fd)
+	if e != 0 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(path, "/proc/"))
+	return n, err == nil
+}
+
+// setpriority(which, who, prio) and ioprio_set(which, who, prio), whose
+// constants for which differ by one.
+func sysSetpriority(w *worker, a *[6]uint64) answer {
+	return w.onWhich(int(int32(a[0])), int(int32(a[1])))
+}
+
+func sysIoprioSet(w *worker, a *[6]uint64) answer {
+	return w.onWhich(int(int32(a[0]))-1, int(int32(a[1])))
+}
+
+func (w *worker) onWhich(which, who int) answer {
+	switch which {
+	case unix.PRIO_PROCESS:
+		return w.onProcess(who, "scheduling")
+	case unix.PRIO_PGRP:
+		return w.onGroup(who, "scheduling")
+	case unix.PRIO_USER:
+		return w.deny(sandboxpolicy.OpSignal, "scheduling of all processes of a user", "", otherProcess, unix.EPERM)
+	}
+	return failed(unix.EINVAL)
+}
+
+// sched_setaffinity, sched_setattr, sched_setparam, sched_setscheduler and
+// prlimit64: the process is the first argument.
+func sysSched(w *worker, a *[6]uint64) answer {
+	return w.onProcess(int(int32(a[0])), "scheduling")
+}
+
+func sysPrlimit(w *worker, a *[6]uint64) answer {
+	if uint32(a[1]) == unix.RLIMIT_RTTIME && a[2] != 0 {
+		return failed(unix.EPERM) // it marks whose process this is
+	}
+	return w.onProcess(int(int32(a[0])), "limits")
+}
+
+// Calls that the filter refuses by way of us, so that they are recorded.
+
+// familyNames are those that programs ask for; the rest are numbers.
+var familyNames = map[int]string{
+	unix.AF_UNIX: "AF_UNIX", unix.AF_INET: "AF_INET", unix.AF_INET6: "AF_INET6", unix.AF_NETLINK: "AF_NETLINK",
+	unix.AF_PACKET: "AF_PACKET", unix.AF_ALG: "AF_ALG", unix.AF_VSOCK: "AF_VSOCK", unix.AF_BLUETOOTH: "AF_BLUETOOTH",
+	unix.AF_CAN: "AF_CAN", unix.AF_TIPC: "AF_TIPC", unix.AF_XDP: "AF_XDP", unix.AF_QIPCRTR: "AF_QIPCRTR", unix.AF_KEY: "AF_KEY",
+}
+
+var typeNames = map[int]string{
+	unix.SOCK_STREAM: "SOCK_STREAM", unix.SOCK_DGRAM: "SOCK_DGRAM", unix.SOCK_RAW: "SOCK_RAW",
+	unix.SOCK_SEQPACKET: "SOCK_SEQPACKET", unix.SOCK_RDM: "SOCK_RDM", unix.SOCK_PACKET: "SOCK_PACKET",
+}
+
+// socket(family, type, protocol), socketpair(family, type, protocol, fds)
+func sysSocket(w *worker, a *[6]uint64) answer { return refuseSocket(w, a, "socket ") }
+
+func sysSocketpair(w *worker, a *[6]uint64) answer { return refuseSocket(w, a, "socketpair ") }
+
+func refuseSocket(w *worker, a *[6]uint64, call string) answer {
+	const typeMask = 0xf // SOCK_TYPE_MASK, linux/net.h
+	family, typ := int(int32(a[0])), int(int32(a[1]))&typeMask
+	names := [2]string{familyNames[family], typeNames[typ]}
+	if names[0] == "" {
+		names[0] = "family " + strconv.Itoa(family)
+	}
+	if names[1] == "" {
+		names[1] = "type " + strconv.Itoa(typ)
+	}
+	judged := map[int]string{unix.AF_INET: "inet", unix.AF_INET6: "inet6", unix.AF_NETLINK: "netlink"}[family]
+	addr := ""
+	switch judged {
+	case "":
+		judged = names[0]
+	case "netlink":
+		addr = "protocol " + strconv.Itoa(int(int32(a[2])))
+	}
+	// The filter has decided; the Judge gives the reason.
+	v := w.s.o.Judge.VerdictNet(sandboxpolicy.OpConnect, judged, addr)
+	if v.Allow {
+		v = sandboxpolicy.Verdict{Rule: sandboxpolicy.Rule{Text: "sockets of other kinds", Origin: "preset"},
+			Remedy: "use a stream or datagram socket of the default protocol"}
+	}
+	return w.deny(sandboxpolicy.OpConnect, call+names[0]+" "+names[1], "", v, unix.EACCES)
+}
+
+var cloneFlags = []struct {
+	bit  uint64
+	name string
+}{
+	{unix.CLONE_NEWUSER, "CLONE_NEWUSER"}, {unix.CLONE_NEWNS, "CLONE_NEWNS"}, {unix.CLONE_NEWPID, "CLONE_NEWPID"},
+	{unix.CLONE_NEWNET, "CLONE_NEWNET"}, {unix.CLONE_NEWIPC, "CLONE_NEWIPC"}, {unix.CLONE_NEWUTS, "CLONE_NEWUTS"},
+	{unix.CLONE_NEWCGROUP, "CLONE_NEWCGROUP"},
+}
+
+func refuseNamespaces(w *worker, call string, flags uint64) answer {
+	var names []string
+	for _, f := range cloneFlags {
+		if flags&f.bit != 0 {
+			names = append(names, f.name)
+		}
+	}
+	if len(names) == 0 {
+		names = []string{fmt.Sprintf("%#x", flags)}
+	}
+	return w.refuse(sandboxpolicy.OpKernel, call+"("+strings.Join(names, "|")+")", noNamespaces, unix.EPERM)
+}
+
+const (
+	noNamespaces = "not possible inside: new namespaces would widen what the command can do; run the program without its own sandbox"
+	noMounts     = "not possible inside: mounts and roots stay as they are"
+)
+
+func sysUnshare(w *worker, a *[6]uint64) answer { return refuseNamespaces(w, "unshare", a[0]) }
+func sysClone(w *worker, a *[6]uint64) answer   { return refuseNamespaces(w, "clone", a[0]) }
+func sysSetns(w *worker, a *[6]uint64) answer {
+	return refuseNamespaces(w, "setns", uint64(uint32(a[1])))
+}
+
+// refusePath names the path argument i in the record.
+func refusePath(call string, i int) handler {
+	return func(w *worker, a *[6]uint64) answer {
+		target := call
+		if p, e := w.readPath(a[i]); e == 0 {
+			target += "(" + string(p[:len(p)-1]) + ")"
+		}
+		if !w.valid() {
+			return failed(unix.ESRCH)
+		}
+		return w.refuse(sandboxpolicy.OpMount, target, noMounts, unix.EPERM)
+	}
+}

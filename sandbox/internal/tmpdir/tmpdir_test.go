@@ -1,0 +1,144 @@
+package tmpdir
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestNew_IsPrivateAndGoneAfterwards(t *testing.T) {
+	old := unix.Umask(0o777)
+	d, err := New("/no/such")
+	unix.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Lstat(d.Path)
+	if err != nil || st.Mode().Perm() != 0o700 || !st.IsDir() {
+		t.Errorf("got %v %v, want a directory of mode 0700", st, err)
+	}
+	for i := range 1000 {
+		if err := os.WriteFile(filepath.Join(d.Path, fmt.Sprint(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := filepath.Join(d.Path, "a", "closed")
+	os.MkdirAll(filepath.Join(closed, "in"), 0o700)
+	os.WriteFile(filepath.Join(closed, "in", "f"), nil, 0)
+	os.Chmod(closed, 0)
+	if err := d.Remove(); err != nil {
+		t.Error(err)
+	}
+	for _, p := range []string{d.Path, d.Path + ".lock"} {
+		if _, err := os.Lstat(p); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", p, err)
+		}
+	}
+}
+
+func TestRemove_DoesNotFollowLinks(t *testing.T) {
+	keep := t.TempDir()
+	os.WriteFile(filepath.Join(keep, "file"), []byte("x"), 0o600)
+	d, err := New("/no/such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep := filepath.Join(d.Path, "1/2/3")
+	os.MkdirAll(deep, 0o700)
+	for _, at := range []string{d.Path, deep} {
+		os.Symlink(keep, filepath.Join(at, "dir"))
+		os.Symlink(filepath.Join(keep, "file"), filepath.Join(at, "file"))
+	}
+	if err := d.Remove(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(keep, "file")); string(b) != "x" {
+		t.Errorf("the target is gone: %v", err)
+	}
+}
+
+func TestRemove_SwapWhileRemoving(t *testing.T) {
+	keep := t.TempDir()
+	os.WriteFile(filepath.Join(keep, "file"), []byte("x"), 0o600)
+	d, err := New("/no/such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := filepath.Join(d.Path, "sub")
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			os.Mkdir(sub, 0o700)
+			os.WriteFile(filepath.Join(sub, "f"), nil, 0o600)
+			os.RemoveAll(sub)
+			os.Symlink(keep, sub)
+			os.Remove(sub)
+		}
+	}()
+	for range 300 {
+		_ = removeAt(d.parent, d.name)
+		os.Mkdir(d.Path, 0o700)
+	}
+	close(stop)
+	<-done
+	if err := d.Remove(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(keep, "file")); string(b) != "x" {
+		t.Errorf("the target is gone: %v", err)
+	}
+}
+
+func TestSweep_TakesOnlyWhatNobodyHolds(t *testing.T) {
+	dead, err := New("/no/such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(filepath.Join(dead.Path, "f"), nil, 0o600)
+	unix.Close(dead.lock) // as a kill would
+	live, err := New("/no/such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Remove()
+	d, err := New("/no/such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Remove()
+	d.Sweep()
+	if _, err := os.Lstat(dead.Path); !os.IsNotExist(err) {
+		t.Errorf("the dead one is still there: %v", err)
+	}
+	if _, err := os.Lstat(live.Path); err != nil {
+		t.Errorf("the live one is gone: %v", err)
+	}
+}
+
+func TestNew_AvoidsTheWorkspace(t *testing.T) {
+	for _, avoid := range []string{"/var/tmp", "/var"} {
+		d, err := New(avoid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(d.Path, "/var/") {
+			t.Errorf("%s lies in %s", d.Path, avoid)
+		}
+		d.Remove()
+	}
+	d, err := New("/")
+	if err != nil {
+		t.Fatalf("a workspace that holds everything: %v", err)
+	}
+	d.Remove()
+}

@@ -1,0 +1,115 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/dshx/dshx/sandbox/internal/tmpdir"
+	"github.com/dshx/dshx/sandboxpolicy"
+	"golang.org/x/sys/unix"
+)
+
+// Scope is a policy in force with what it needs on disk: a private TMPDIR,
+// gone at the end, and the workspace's cache area.
+type Scope struct {
+	*Domain
+	tmp     *tmpdir.Dir
+	notices []sandboxpolicy.Notice
+}
+
+// Open resolves a request, makes its private directory, and puts the policy
+// in force. Request.TmpDir must be empty.
+//
+// Errors: those of sandboxpolicy.Resolve and NewDomain, and *UnavailableError
+// where no private directory can be made. Nothing runs, and nothing is left.
+func Open(req sandboxpolicy.Request) (*Scope, error) {
+	s := &Scope{}
+	p, err := s.resolve(req)
+	if err == nil {
+		s.Domain, err = NewDomain(p)
+	}
+	if err != nil {
+		s.removeTmp()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Resolve makes the policy of a request as Open would, with the path that a
+// private directory would have, without making one or putting it in force.
+func Resolve(req sandboxpolicy.Request) (*sandboxpolicy.Policy, []sandboxpolicy.Notice, error) {
+	req.TmpDir = tmpdir.Example(workspace(req))
+	return sandboxpolicy.Resolve(req, sandboxpolicy.OSFacts{})
+}
+
+func workspace(req sandboxpolicy.Request) string {
+	ws := req.Workspace
+	if ws == "" {
+		ws = "."
+	}
+	// Only a place to avoid: the policy's own resolution decides what the
+	// workspace is.
+	if abs, err := filepath.Abs(ws); err == nil {
+		ws = abs
+	}
+	if real, err := filepath.EvalSymlinks(ws); err == nil {
+		ws = real
+	}
+	return ws
+}
+
+func (s *Scope) resolve(req sandboxpolicy.Request) (*sandboxpolicy.Policy, error) {
+	tmp, err := tmpdir.New(workspace(req))
+	if err != nil {
+		return nil, &UnavailableError{Reason: err.Error()}
+	}
+	s.tmp = tmp
+	req.TmpDir = tmp.Path
+	p, notices, err := sandboxpolicy.Resolve(req, sandboxpolicy.OSFacts{})
+	if err != nil {
+		return nil, err
+	}
+	s.notices = notices
+	if dir := p.CacheDir(); dir != "" {
+		// Without a cache area tools still work, only slower; the policy
+		// grants what is there.
+		if unix.Access(dir, unix.F_OK) != nil {
+			_ = os.MkdirAll(dir, 0o700)
+		}
+	}
+	return p, nil
+}
+
+// Notices are what resolution and enforcement have to tell.
+func (s *Scope) Notices() []sandboxpolicy.Notice {
+	return append(append([]sandboxpolicy.Notice{}, s.notices...), s.Domain.Notices()...)
+}
+
+// Sweep removes what scopes of this user that were killed left behind.
+func (s *Scope) Sweep() { s.tmp.Sweep() }
+
+// Close ends every process of the scope and removes its private directory.
+func (s *Scope) Close() error {
+	err := s.Domain.Close()
+	if e := s.removeTmp(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func (s *Scope) removeTmp() error {
+	if s.tmp == nil {
+		return nil
+	}
+	return s.tmp.Remove()
+}
+
+// Spill makes a private directory, outside of the workspace and kept for the
+// caller, for output that was cut.
+func Spill(avoid string) (string, error) {
+	d, err := tmpdir.New(avoid)
+	if err != nil {
+		return "", err
+	}
+	return d.Path, d.Keep()
+}

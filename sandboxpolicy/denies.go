@@ -1,0 +1,503 @@
+package sandboxpolicy
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+func isPermission(err error) bool { return errors.Is(err, fs.ErrPermission) }
+
+// reason is the bare cause of a file error.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func (b *builder) addDenies() error {
+	p := b.p
+	if p.mode == modeFull {
+		for _, l := range b.layers() {
+			for _, list := range [...][]value{l.denyRead, l.denyWrite} {
+				for _, v := range list {
+					b.configIgnored(b.user.origin(v.line), v.key, "can't be enforced under danger-full-access")
+				}
+			}
+		}
+		if b.space != nil {
+			for _, list := range [...][]value{b.space.policy.denyRead, b.space.policy.denyWrite} {
+				for _, v := range list {
+					b.configIgnored(b.space.origin(v.line), v.key, "can't be enforced under danger-full-access")
+				}
+			}
+		}
+		return nil
+	}
+	p.deny = make([]PathRule, 0, 144)
+	p.denyNext = make([]int32, 0, 144)
+	p.denyAt = make(map[string]int32, 144)
+
+	granted, err := b.grantPaths()
+	if err != nil {
+		return err
+	}
+	own := make([]string, 0, 8+len(granted))
+	for _, s := range [...]string{p.home, b.account, p.workspace, p.tmp, p.cache} {
+		if s != "" {
+			own = append(own, s)
+		}
+	}
+	own = append(own, sharedInstalls[:]...)
+	own = append(own, granted...)
+
+	secretHomes := make([]string, 0, 2)
+	if p.home != "" {
+		secretHomes = append(secretHomes, p.home)
+	}
+	if b.account != "" && b.account != p.home {
+		secretHomes = append(secretHomes, b.account)
+	}
+	otherHome := func(dir, text string) {
+		r := PathRule{Path: dir, Access: Read, why: whyOtherHome, Rule: Rule{text, originPreset}}
+		for _, o := range own {
+			if within(dir, o) {
+				return // granted as a whole, or above what was
+			}
+			if below(o, dir) {
+				r.Except = append(r.Except, o)
+			}
+		}
+		b.deny(r)
+	}
+	otherHome("/home", "homes of others: /home")
+	if b.uid != 0 {
+		otherHome("/root", "homes of others: /root")
+	}
+	for _, h := range b.others {
+		if !below(h, "/home") {
+			otherHome(h, "homes of others: "+h)
+		}
+		for _, o := range own {
+			if within(o, h) || within(h, o) {
+				// Part of it was opened on purpose; its secrets were not.
+				secretHomes = append(secretHomes, h)
+				break
+			}
+		}
+	}
+
+	for i, h := range secretHomes {
+		for _, text := range homeSecrets {
+			sub := text[len(homePrefix)+1:]
+			if i > 0 {
+				text = "secret " + join(h, sub)
+			}
+			b.denySecret(h, sub, text, false)
+		}
+	}
+	if x := b.env("XDG_CONFIG_HOME"); strings.HasPrefix(x, "/") && (p.home == "" || x != join(p.home, ".config")) {
+		for _, s := range homeSecrets {
+			if sub, ok := strings.CutPrefix(s, homePrefix+"/.config/"); ok {
+				b.denySecret(x, sub, "secret $XDG_CONFIG_HOME/"+sub, false)
+			}
+		}
+	}
+	for _, v := range secretVars {
+		val := b.env(v.name)
+		if val == "" {
+			continue
+		}
+		paths := []string{val}
+		if v.list {
+			paths = strings.Split(val, ":")
+		}
+		for _, path := range paths {
+			if path == "" {
+				continue
+			}
+			path = from(b.pwd, path)
+			switch {
+			case v.sub != "":
+				b.denySecret(path, v.sub, "secret $"+v.name+"/"+v.sub, false)
+			case !isSharedDir(strings.TrimRight(path, "/")):
+				b.denySecret("/", path[1:], "secret $"+v.name, false)
+			}
+		}
+	}
+	for _, text := range systemSecrets {
+		b.denySecret("/", text[len(systemPrefix)+1:], text, true)
+	}
+	for _, text := range mountedSecrets {
+		b.denySecret("/", text[len(systemPrefix)+1:], text, false)
+	}
+
+	dev := PathRule{Path: "/dev", Access: Read, why: whyDevice, Rule: Rule{"devices other than null zero full random urandom tty ptmx pts", originPreset}}
+	dev.Except = append(dev.Except, devices[:]...)
+	dev.Except = append(dev.Except, "/dev/shm", "/dev/mqueue")
+	for _, g := range granted {
+		if below(g, "/dev") && !below(g, "/dev/shm") {
+			dev.Except = append(dev.Except, g)
+		}
+	}
+	b.deny(dev)
+	if p.mode == modeRead {
+		b.deny(PathRule{Path: "/dev/shm", Access: Read, why: whyShm, Rule: Rule{"shared memory of the host", originPreset}})
+	}
+
+	// Every run sees its own private directory alone.
+	if p.tmp != "" {
+		for _, root := range [...]string{"/var/tmp/dshx-", "/tmp/dshx-", parentOf(p.tmp)} {
+			if strings.HasSuffix(root, "-") {
+				root += strconv.Itoa(b.uid)
+			} else if !strings.HasPrefix(baseOf(root), "dshx-") {
+				continue
+			}
+			r := PathRule{Path: root, Access: Read, why: whyOtherTmp, Rule: Rule{"private directories of other runs", originPreset}}
+			if below(p.tmp, root) {
+				r.Except = []string{p.tmp}
+			}
+			b.deny(r)
+		}
+	}
+
+	// What decides about the next run must not be written by this one.
+	for _, path := range [...]string{b.xdgConf, configFile(b.user)} {
+		if path != "" {
+			b.deny(PathRule{Path: path, Access: Write, why: whyOwnConfig, Rule: Rule{"dshx's own configuration", originPreset}})
+		}
+	}
+
+	for _, l := range b.layers() {
+		if err := b.denyConfig(b.user, l); err != nil {
+			return err
+		}
+	}
+	if b.space != nil {
+		if err := b.denyConfig(b.space, &b.space.policy); err != nil {
+			return err
+		}
+	}
+	for _, f := range [...]struct {
+		flag  string
+		paths []string
+		a     Access
+	}{{"--deny-read", b.req.DenyRead, Read}, {"--deny-write", b.req.DenyWrite, Write}} {
+		for _, given := range f.paths {
+			path, problem := b.expandHome(given)
+			if problem != "" {
+				return &UsageError{f.flag, problem}
+			}
+			base := b.pwd
+			if hasMeta(path) {
+				base = p.workspace
+			}
+			if err := b.denyPath(base, path, f.a, Rule{f.flag + " " + given, originFlag}); err != nil {
+				return &UsageError{f.flag, quote(given) + ": " + err.Error()}
+			}
+		}
+	}
+	b.indexDenies()
+	return nil
+}
+
+func configFile(c *config) string {
+	if c == nil {
+		return ""
+	}
+	return c.file
+}
+
+func (b *builder) denyConfig(c *config, l *policyLayer) error {
+	for _, f := range [...]struct {
+		list []value
+		key  string
+		a    Access
+	}{{l.denyRead, "deny_read", Read}, {l.denyWrite, "deny_write", Write}} {
+		for _, v := range f.list {
+			if p := badPath(v.s); p != "" {
+				return c.errorAt(v, p, "a path or a pattern")
+			}
+			path, problem := b.expandHome(v.s)
+			if problem != "" {
+				return c.errorAt(v, problem, "a path or a pattern")
+			}
+			if err := b.denyPath(b.p.workspace, path, f.a, Rule{f.key + " = " + quote(v.s), c.origin(v.line)}); err != nil {
+				return c.errorAt(v, err.Error(), "a path or a pattern")
+			}
+		}
+	}
+	return nil
+}
+
+// denyPath denies a path, or each pattern that its braces stand for.
+func (b *builder) denyPath(base, path string, a Access, rule Rule) error {
+	if !hasMeta(path) {
+		b.denyLiteral(from(base, path), PathRule{Access: a, why: whyDeny, Rule: rule})
+		return nil
+	}
+	pats, err := expandBraces(path)
+	if err != nil {
+		return err
+	}
+	for _, pat := range pats {
+		root := base
+		if strings.HasPrefix(pat, "/") {
+			root = "/"
+		}
+		g, err := compileGlob(root, pat)
+		if err != nil {
+			return err
+		}
+		b.denyGlob(g, PathRule{Access: a, why: whyDeny, Rule: rule})
+	}
+	return nil
+}
+
+// denySecret denies sub below dir.
+func (b *builder) denySecret(dir, sub, text string, system bool) {
+	r := PathRule{Access: Read, why: whySecret, System: system, Rule: Rule{text, originPreset}}
+	if !strings.HasSuffix(sub, "*") && !strings.HasSuffix(sub, "_key") {
+		b.denyLiteral(join(dir, sub), r)
+		return
+	}
+	// A pattern in one directory; dir and sub are our own constants or an
+	// absolute path without patterns.
+	i := strings.LastIndexByte(sub, '/')
+	base := dir
+	if i >= 0 {
+		base = join(dir, sub[:i])
+	}
+	if real, _, err := b.r.real(base); err == nil {
+		if g, err := compileGlob(real, sub[i+1:]); err == nil {
+			b.denyGlob(g, r)
+		}
+	}
+}
+
+// denyGlob denies a pattern. Its literal part is resolved: the pattern is
+// matched with paths that have no links.
+func (b *builder) denyGlob(g *glob, r PathRule) {
+	if lit, ok := g.literal(); ok {
+		b.denyLiteral(lit, r)
+		return
+	}
+	n := 0
+	for n < len(g.lit) && g.lit[n] {
+		n++
+	}
+	add := func(dir string) {
+		ng := &glob{}
+		for _, s := range strings.Split(dir, "/") {
+			if s != "" {
+				ng.segs, ng.lit = append(ng.segs, s), append(ng.lit, true)
+			}
+		}
+		ng.segs, ng.lit = append(ng.segs, g.segs[n:]...), append(ng.lit, g.lit[n:]...)
+		if len(ng.segs) > maxSegs {
+			// Longer than positions fit: the directory itself is denied,
+			// which is more than was asked, never less.
+			b.denyLiteral(dir, r)
+			return
+		}
+		q := r
+		q.Glob, q.pat, q.Path, q.Dir = true, ng, ng.String(), dir
+		b.deny(q)
+	}
+	dir := g.dir()
+	real, _, err := b.r.real(dir)
+	if err != nil {
+		add(dir)
+		return
+	}
+	add(real)
+}
+
+// denyLiteral denies the name, and what it leads to if it is a link: the
+// name, since the link may be replaced; the target, since it has the secret.
+func (b *builder) denyLiteral(path string, r PathRule) {
+	path = trimSlash(path)
+	switch baseOf(path) {
+	case "", ".", "..":
+		// No name of its own: the directory that it resolves to.
+		if real, _, err := b.r.real(path); err == nil {
+			r.Path = real
+			b.deny(r)
+		} else if isClean(path) {
+			r.Path = path
+			b.deny(r)
+		}
+		return
+	}
+	name, err := b.r.realParent(path)
+	if err != nil {
+		// A loop of links above it: nothing is there, and whatever replaces
+		// the loop is denied by this name as far as it says one.
+		if isClean(path) {
+			r.Path = path
+			b.deny(r)
+		}
+		return
+	}
+	if b.r.kindOf(name) == entryLink {
+		if real, _, err := b.r.real(name); err == nil && real != name {
+			q := r
+			q.Path = real
+			b.deny(q)
+		}
+	}
+	r.Path = name
+	b.deny(r)
+}
+
+func trimSlash(path string) string {
+	for len(path) > 1 && path[len(path)-1] == '/' {
+		path = path[:len(path)-1]
+	}
+	return path
+}
+
+// deny adds a rule. Of two for the same path the first names it, unless the
+// second denies more.
+func (b *builder) deny(r PathRule) {
+	p := b.p
+	i := int32(len(p.deny))
+	next := int32(-1)
+	if !r.Glob {
+		head, ok := p.denyAt[r.Path]
+		if ok {
+			next = head
+			for k := head; k >= 0; k = p.denyNext[k] {
+				if len(p.deny[k].Except) == 0 && p.deny[k].Access <= r.Access {
+					return
+				}
+			}
+		}
+		p.denyAt[r.Path] = i
+	}
+	p.deny = append(p.deny, r)
+	p.denyNext = append(p.denyNext, next)
+}
+
+// indexDenies prepares Verdict: the patterns, and the directories above
+// denies. Literal denies are indexed as they are added.
+func (b *builder) indexDenies() {
+	p := b.p
+	p.denyAbove = make(map[string]int32, len(p.deny))
+	above := func(path string, i int32) {
+		for path != "/" {
+			path = parentOf(path)
+			if _, ok := p.denyAbove[path]; ok {
+				return
+			}
+			p.denyAbove[path] = i
+		}
+	}
+	for i := range p.deny {
+		r := &p.deny[i]
+		if r.Glob {
+			p.denyGlobs = append(p.denyGlobs, int32(i))
+			if r.OneLevel() {
+				above(join(r.Dir, "*"), int32(i))
+			}
+			continue
+		}
+		above(r.Path, int32(i))
+		for _, e := range r.Except {
+			above(e, int32(i))
+		}
+	}
+}
+
+func (b *builder) indexWrites() {
+	p := b.p
+	p.writeAt = make(map[string]int32, len(p.write))
+	for i := range p.write {
+		if _, ok := p.writeAt[p.write[i].Path]; !ok {
+			p.writeAt[p.write[i].Path] = int32(i)
+		}
+	}
+}
+
+func (b *builder) protectLiteral(path, name string) {
+	if b.p.protAt == nil {
+		b.p.protAt = make(map[string]string)
+	}
+	if k := protectedIndex(name); k != protNone && b.p.unprot&(1<<uint(k)) != 0 {
+		return
+	}
+	b.p.protAt[path] = name
+}
+
+// Protected are the paths inside writable roots that make a host tool run
+// code, as Verdict denies writes to them. The list is made when it is first
+// asked for: a run that needs only verdicts does not pay for it.
+func (p *Policy) Protected() []PathRule {
+	p.protOnce.Do(p.listProtected)
+	return p.protected
+}
+
+func (p *Policy) listProtected() {
+	add := func(path, name string) {
+		r := PathRule{Path: path, Access: Write, Rule: Rule{"protected " + name, originPreset}}
+		p.protected = append(p.protected, r)
+	}
+	glob := func(root, pattern, name string) {
+		pats, _ := expandBraces(pattern)
+		for _, pat := range pats {
+			g, err := compileGlob(root, pat)
+			if err != nil {
+				continue
+			}
+			p.protected = append(p.protected, PathRule{Path: g.String(), Access: Write, Glob: true, Dir: g.dir(), pat: g,
+				Rule: Rule{"protected " + name, originPreset}})
+		}
+	}
+	for i := range p.write {
+		r := &p.write[i]
+		if r.why != whyWorkspace && r.why != whyGrant {
+			continue
+		}
+		for k, name := range protectedNames {
+			if p.unprot&(1<<uint(k)) != 0 {
+				continue
+			}
+			switch {
+			case k >= protFirstTool:
+				if r.why == whyWorkspace {
+					add(join(r.Path, strings.TrimSuffix(name, "/")), name)
+				}
+			case k == protModules:
+				glob(r.Path, "**/.git/modules/**/{config,config.worktree,hooks,commondir,gitdir,info/attributes}", name)
+			case k == protWorktrees:
+				glob(r.Path, "**/.git/worktrees/*/{gitdir,commondir,config.worktree}", name)
+			case k == protCommondir:
+				glob(r.Path, "**/{.git,*.git}/{commondir,gitdir}", name)
+			case k == protGit:
+				glob(r.Path, "**/.git", name)
+			default:
+				glob(r.Path, "**/{.git,*.git}/"+strings.TrimSuffix(strings.TrimPrefix(name, ".git/"), "/"), name)
+			}
+		}
+	}
+	paths := make([]string, 0, len(p.protAt))
+	for path := range p.protAt {
+		paths = append(paths, path)
+	}
+	sortStrings(paths)
+	for _, path := range paths {
+		add(path, p.protAt[path])
+	}
+}
+
+// sortStrings sorts few strings without pulling in reflection.
+func sortStrings(s []string) {
+	for i := 1; i < len(s); i++ {
+		for j := i; j > 0 && s[j] < s[j-1]; j-- {
+			s[j], s[j-1] = s[j-1], s[j]
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package sandboxpolicy
+
+const openNonblock = 0

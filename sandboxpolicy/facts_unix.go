@@ -1,0 +1,7 @@
+//go:build unix
+
+package sandboxpolicy
+
+import "syscall"
+
+const openNonblock = syscall.O_NONBLOCK
