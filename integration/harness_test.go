@@ -51,6 +51,13 @@ func forEachUser(t *testing.T, body func(t *testing.T, e *Env)) {
 	t.Run("root", func(t *testing.T) { body(t, newEnv(t, 0, 0)) })
 }
 
+// With is the same world for a subtest, whose failures are then its own.
+func (e *Env) With(t *testing.T) *Env {
+	sub := *e
+	sub.t = t
+	return &sub
+}
+
 var envCount atomic.Int64
 
 func newEnv(t *testing.T, uid, gid int) *Env {

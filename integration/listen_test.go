@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,7 +101,7 @@ func TryListen(t *testing.T, network, addr string) (*Listener, error) {
 			}
 		}()
 	}
-	if network[:4] == "unix" && addr[0] != '@' {
+	if strings.HasPrefix(network, "unix") && addr[0] != '@' {
 		if err := os.Chmod(addr, 0o666); err != nil {
 			return nil, err
 		}
