@@ -94,7 +94,7 @@ func TestF1_23_Environment(t *testing.T) {
 			"SSH_AUTH_SOCK=/" + marker, "DBUS_SESSION_BUS_ADDRESS=unix:path=/" + marker, "DB_PASSWORD=" + marker, "NPM_TOKEN=" + marker,
 			"HARMLESS_NAME=ghp_" + marker + "AAAAAAAAAAAAAAAAAAAAAAAAAAAA", "SOME_URL=https://user:" + marker + "@host.example/"}
 		// A neighbour of the same user has them, too.
-		neighbour := e.Command(Opts{Env: append(slices.Clone(secrets), "DSHX_IT_MARK")}, "sleep", "1000")
+		neighbour := e.Command(Opts{Env: append(slices.Clone(secrets), "IT_MARK")}, "sleep", "1000")
 		if err := neighbour.Start(); err != nil {
 			t.Fatal(err)
 		}

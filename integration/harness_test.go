@@ -152,7 +152,7 @@ func Exists(path string) bool {
 }
 
 // Opts says how to run dshx. The zero value is
-// `dshx exec --preset workspace-write --status-fd 3 --env DSHX_IT_MARK=… -- ARGV`
+// `dshx exec --preset workspace-write --status-fd 3 --env IT_MARK=… -- ARGV`
 // in W with a plain environment and an empty standard input.
 type Opts struct {
 	Preset   string            // default workspace-write
@@ -166,7 +166,7 @@ type Opts struct {
 	Files    map[int]*os.File  // further descriptors that dshx inherits
 	Timeout  time.Duration     // for the whole run, default 60 s; a run that exceeds it fails the test
 	Prefix   []string          // put before dshx's own argv, such as setpriv or a launcher
-	NoMark   bool              // leave --env DSHX_IT_MARK out
+	NoMark   bool              // leave --env IT_MARK out
 	Started  func(*os.Process) // called once dshx has been started
 }
 
@@ -355,7 +355,7 @@ func (e *Env) DshxArgv(o Opts, argv ...string) []string {
 	}
 	args := []string{dshxBin, "exec", "--preset", preset}
 	if !o.NoMark {
-		args = append(args, "--env", "DSHX_IT_MARK="+e.Mark)
+		args = append(args, "--env", "IT_MARK="+e.Mark)
 	}
 	if o.JSON {
 		args = append(args, "--json")
@@ -434,7 +434,7 @@ func (e *Env) environ(extra []string) []string {
 	name := passwdName(e.UID)
 	vars := map[string]string{
 		"PATH": os.Getenv("PATH"), "HOME": e.H, "LANG": "C.UTF-8", "TERM": "xterm", "SHELL": "/bin/sh",
-		"USER": name, "LOGNAME": name, "DSHX_IT_MARK": e.Mark,
+		"USER": name, "LOGNAME": name, "IT_MARK": e.Mark,
 	}
 	for _, kv := range extra {
 		k, v, ok := strings.Cut(kv, "=")
@@ -741,7 +741,7 @@ func Unchanged(t *testing.T, roots ...string) func() {
 
 // Left lists living processes that carry this Env's mark in their environment,
 // dshx itself included.
-func (e *Env) Left() []int { return Marked("DSHX_IT_MARK=" + e.Mark) }
+func (e *Env) Left() []int { return Marked("IT_MARK=" + e.Mark) }
 
 // Marked lists living processes (zombies are not) whose environment has the entry.
 func Marked(entry string) []int {
@@ -803,7 +803,7 @@ func eventually(t *testing.T, within time.Duration, what string, cond func() boo
 // mark, so that Left does not count it.
 func (e *Env) Background(argv ...string) *exec.Cmd {
 	e.t.Helper()
-	cmd := e.Command(Opts{Env: []string{"DSHX_IT_MARK"}}, argv...)
+	cmd := e.Command(Opts{Env: []string{"IT_MARK"}}, argv...)
 	if err := cmd.Start(); err != nil {
 		e.t.Fatal(err)
 	}
