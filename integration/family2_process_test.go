@@ -182,7 +182,7 @@ func TestF2_Daily_Debuggers(t *testing.T) {
 		t.Run("looking at a child", func(t *testing.T) {
 			d := d.at(t)
 			d.works(`sleep 60 & p=$!; sleep 0.1; cat /proc/$p/maps > maps; ls -l /proc/$p/fd /proc/$p/task > /dev/null; cat /proc/$p/environ | grep -z -c '^TMPDIR=' > /dev/null
-				test "$(readlink /proc/$p/cwd)" = "$PWD"; readlink /proc/$p/exe > /dev/null; echo 100 > /proc/$p/oom_score_adj; kill $p; wait $p || true; test -s maps`)
+				test "$(readlink /proc/$p/cwd)" = "$PWD"; readlink /proc/$p/exe > /dev/null; kill $p; wait $p || true; test -s maps`)
 			if d.HasTool("lsof") != "" {
 				d.works(`sleep 60 > held & p=$!; lsof -a -p $p -d 1 2> /dev/null | grep -c held; kill $p`)
 			}
