@@ -226,6 +226,7 @@ func (c *Cmd) Start() error {
 		}
 		return err
 	}
+	c.afterStart()
 	for _, start := range c.copiers() {
 		c.copies.Add(1)
 		go func() { defer c.copies.Done(); start() }()
@@ -260,11 +261,19 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 		return err
 	}
 	c.Process = pr
-	if !d.guarded {
-		// Not before the command runs, and not while somebody waits for it.
+	return nil
+}
+
+// afterStart does what needs not be there before the command runs.
+func (c *Cmd) afterStart() {
+	d := c.domain
+	d.serve()
+	switch {
+	case d.here:
+		d.startGuard()
+	case !d.guardAsked.Swap(true):
 		go d.on(d.startGuard)
 	}
-	return nil
 }
 
 func (d *Domain) forget(c *Cmd) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/dshx/dshx/sandbox/internal/caps"
 	"github.com/dshx/dshx/sandbox/internal/landlock"
@@ -32,6 +33,7 @@ type Domain struct {
 	work  chan func()   // run on the thread
 	quit  chan struct{} // closed to let the thread end
 	ended chan struct{} // the thread has ended
+	here  bool          // the thread is the only caller's own: see NewDomainHere
 
 	// Used on the thread alone.
 	stack   *spawn.Stack
@@ -46,12 +48,13 @@ type Domain struct {
 	server  *supervise.Server
 	served  chan struct{}
 
-	mu      sync.Mutex
-	closed  bool
-	byMark  map[uint64]*Cmd
-	notices []sandboxpolicy.Notice
-	anyone  recorder // denials that belong to no command
-	do      *doThread
+	mu         sync.Mutex
+	closed     bool
+	byMark     map[uint64]*Cmd
+	guardAsked atomic.Bool
+	notices    []sandboxpolicy.Notice
+	anyone     recorder // denials that belong to no command
+	do         *doThread
 }
 
 // NewDomain puts a policy in force. Close ends it, and with it every command
@@ -60,29 +63,70 @@ type Domain struct {
 // Errors: *UnavailableError where the host lacks what is needed, in which case
 // nothing was restricted and nothing runs.
 func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
+	d, err := newDomain(p)
+	if err != nil {
+		return nil, err
+	}
+	// The ruleset is a matter of hundreds of system calls, the filter one of
+	// compiling in the kernel: two processors do both at once.
+	ready := make(chan threadReady, 1)
+	go d.thread(ready)
+	err = d.buildRuleset()
+	r := <-ready
+	if r.err == nil {
+		r.err = err
+	}
+	return d.assemble(r)
+}
+
+// NewDomainHere is NewDomain with the calling goroutine's thread as the
+// domain's, which saves every command the hand-over between two threads. It
+// is for a program that runs one command and ends, like dshx itself.
+//
+// The goroutine must be locked to a thread other than the main one, which is
+// restricted for good; it alone may use the domain.
+func NewDomainHere(p *sandboxpolicy.Policy) (*Domain, error) {
+	if unix.Gettid() == unix.Getpid() {
+		return nil, errors.New("the main thread can't be a domain's")
+	}
+	d, err := newDomain(p)
+	if err != nil {
+		return nil, err
+	}
+	d.here = true
+	r := threadReady{listener: -1}
+	if r.err = d.buildRuleset(); r.err == nil {
+		r = d.prepare()
+	}
+	close(d.ended)
+	return d.assemble(r)
+}
+
+func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	d := &Domain{
 		policy: p, host: ProbeHost(),
 		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
 		byMark: map[uint64]*Cmd{},
 	}
 	d.state = state{p: p, h: &d.host}
-	if !p.Full() {
-		if err := d.host.unusable(); err != nil {
-			return nil, err
-		}
+	if p.Full() {
+		return d, nil
 	}
-	// The ruleset is a matter of hundreds of system calls, the filter one of
-	// compiling in the kernel: two processors do both at once.
-	ready := make(chan threadReady, 1)
-	go d.thread(ready)
-	var rulesErr error
-	if !p.Full() {
-		d.ruleset, rulesErr = landlock.Build(p, d.host.LandlockABI)
+	return d, d.host.unusable()
+}
+
+func (d *Domain) buildRuleset() (err error) {
+	if d.policy.Full() {
+		return nil
 	}
-	r := <-ready
-	if r.err == nil && rulesErr != nil {
-		r.err = &UnavailableError{landlock.Why(rulesErr), landlock.Remedy(rulesErr)}
+	if d.ruleset, err = landlock.Build(d.policy, d.host.LandlockABI); err != nil {
+		return &UnavailableError{landlock.Why(err), landlock.Remedy(err)}
 	}
+	return nil
+}
+
+// assemble makes the domain of what its thread has prepared.
+func (d *Domain) assemble(r threadReady) (*Domain, error) {
 	if r.err != nil {
 		if r.listener >= 0 {
 			_ = unix.Close(r.listener)
@@ -94,17 +138,25 @@ func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	if d.ruleset != nil {
 		for _, path := range d.ruleset.Split {
 			d.notices = append(d.notices, sandboxpolicy.Notice{Kind: "config-ignored", Path: path,
-				Text: "it holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
+				Text: path + " holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
 		}
 	}
 	if r.listener >= 0 {
 		d.server = supervise.New(r.listener, supervise.Options{
-			Judge: judge{d}, OnDenial: d.denied, Network: p.Network(), DropCaps: caps.Drop,
+			Judge: judge{d}, OnDenial: d.denied, Network: d.policy.Network(), DropCaps: caps.Reduce,
 		})
-		d.served = make(chan struct{})
-		go func() { defer close(d.served); d.server.Serve() }()
 	}
 	return d, nil
+}
+
+// serve starts the supervisor with the first command: what it is asked before
+// waits for it.
+func (d *Domain) serve() {
+	if d.server == nil || d.served != nil {
+		return
+	}
+	d.served = make(chan struct{})
+	go func() { defer close(d.served); d.server.Serve() }()
 }
 
 type threadReady struct {
@@ -126,11 +178,7 @@ func (d *Domain) thread(ready chan<- threadReady) {
 		return
 	}
 	defer close(d.ended) // and the thread ends with its goroutine, still locked
-	r := threadReady{listener: -1}
-	r.listener, r.nested, r.err = d.restrict()
-	if r.err == nil {
-		d.stack, r.err = spawn.NewStack()
-	}
+	r := d.prepare()
 	ready <- r
 	if r.err != nil {
 		return
@@ -144,6 +192,17 @@ func (d *Domain) thread(ready chan<- threadReady) {
 			return
 		}
 	}
+}
+
+// prepare restricts the calling thread and gives it what it needs to start
+// commands.
+func (d *Domain) prepare() threadReady {
+	r := threadReady{listener: -1}
+	r.listener, r.nested, r.err = d.restrict()
+	if r.err == nil {
+		d.stack, r.err = spawn.NewStack()
+	}
+	return r
 }
 
 // restrict makes the calling thread what the commands inherit. Its order
@@ -227,6 +286,10 @@ var filterNetwork = map[sandboxpolicy.Network]seccomp.Net{
 // on runs f on the domain's thread and waits for it; false when the domain is
 // closed.
 func (d *Domain) on(f func()) bool {
+	if d.here {
+		f()
+		return true
+	}
 	done := make(chan struct{})
 	select {
 	case d.work <- func() { f(); close(done) }:
@@ -247,9 +310,9 @@ func (d *Domain) Enforcement() Enforcement { return d.state.enforcement() }
 // force.
 func (d *Domain) Notices() []sandboxpolicy.Notice { return d.notices }
 
-// Guard starts the guard, which ends the commands if this process dies, if
-// it isn't there yet. The first command starts it, once it runs: the guard is
-// not on the way of a start.
+// startGuard starts the guard, which ends the commands if this process dies,
+// if it isn't there yet. It comes when the first command runs: it is not on
+// the way of a start. Runs on the thread.
 func (d *Domain) startGuard() {
 	if d.guarded {
 		return
@@ -299,6 +362,14 @@ func (d *Domain) Close() error {
 	return nil
 }
 
+// abandon is Close for a process that is about to exit, with no command left:
+// only what would outlive it has to be told.
+func (d *Domain) abandon() {
+	if d.guard != nil {
+		_ = d.guard.Kill()
+	}
+}
+
 func (d *Domain) shutDown() {
 	d.mu.Lock()
 	first := !d.closed
@@ -318,7 +389,9 @@ func (d *Domain) shutDown() {
 	}
 	if d.server != nil {
 		_ = d.server.Close()
-		<-d.served
+		if d.served != nil {
+			<-d.served
+		}
 	}
 	if d.ruleset != nil {
 		_ = d.ruleset.Close()

@@ -22,11 +22,17 @@ type Scope struct {
 //
 // Errors: those of sandboxpolicy.Resolve and NewDomain, and *UnavailableError
 // where no private directory can be made. Nothing runs, and nothing is left.
-func Open(req sandboxpolicy.Request) (*Scope, error) {
+func Open(req sandboxpolicy.Request) (*Scope, error) { return openScope(req, NewDomain) }
+
+// OpenHere is Open with the calling goroutine's thread as the domain's; see
+// NewDomainHere.
+func OpenHere(req sandboxpolicy.Request) (*Scope, error) { return openScope(req, NewDomainHere) }
+
+func openScope(req sandboxpolicy.Request, start func(*sandboxpolicy.Policy) (*Domain, error)) (*Scope, error) {
 	s := &Scope{}
 	p, err := s.resolve(req)
 	if err == nil {
-		s.Domain, err = NewDomain(p)
+		s.Domain, err = start(p)
 	}
 	if err != nil {
 		s.removeTmp()
@@ -95,6 +101,12 @@ func (s *Scope) Close() error {
 		err = e
 	}
 	return err
+}
+
+// Exit is Close for a process that is about to exit and has no command left.
+func (s *Scope) Exit() error {
+	s.abandon()
+	return s.removeTmp()
 }
 
 func (s *Scope) removeTmp() error {

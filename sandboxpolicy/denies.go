@@ -46,8 +46,9 @@ func (b *builder) addDenies() error {
 		return err
 	}
 	own := make([]string, 0, 8+len(granted))
-	for _, s := range [...]string{p.home, b.account, p.workspace, p.tmp, p.cache} {
-		if s != "" {
+	for i, s := range [...]string{p.home, b.account, p.workspace, p.tmp, p.cache} {
+		// A home of "/" (containers) does not make everything the own home.
+		if s != "" && (i > 1 || !isSharedDir(s)) {
 			own = append(own, s)
 		}
 	}
@@ -165,8 +166,8 @@ func (b *builder) addDenies() error {
 	}
 
 	// What decides about the next run must not be written by this one.
-	for _, path := range [...]string{b.xdgConf, configFile(b.user)} {
-		if path != "" {
+	for i, path := range [...]string{b.xdgConf, configFile(b.user)} {
+		if path != "" && (i == 0 || b.xdgConf == "" || !within(path, b.xdgConf)) {
 			b.deny(PathRule{Path: path, Access: Write, why: whyOwnConfig, Rule: Rule{"dshx's own configuration", originPreset}})
 		}
 	}
@@ -187,16 +188,12 @@ func (b *builder) addDenies() error {
 		a     Access
 	}{{"--deny-read", b.req.DenyRead, Read}, {"--deny-write", b.req.DenyWrite, Write}} {
 		for _, given := range f.paths {
-			path, problem := b.expandHome(given)
-			if problem != "" {
-				return &UsageError{f.flag, problem}
-			}
 			base := b.pwd
-			if hasMeta(path) {
+			if hasMeta(given) {
 				base = p.workspace
 			}
-			if err := b.denyPath(base, path, f.a, Rule{f.flag + " " + given, originFlag}); err != nil {
-				return &UsageError{f.flag, quote(given) + ": " + err.Error()}
+			if problem := b.denyPath(base, given, f.a, Rule{f.flag + " " + given, originFlag}); problem != "" {
+				return &UsageError{f.flag, problem}
 			}
 		}
 	}
@@ -221,40 +218,52 @@ func (b *builder) denyConfig(c *config, l *policyLayer) error {
 			if p := badPath(v.s); p != "" {
 				return c.errorAt(v, p, "a path or a pattern")
 			}
-			path, problem := b.expandHome(v.s)
-			if problem != "" {
+			if problem := b.denyPath(b.p.workspace, v.s, f.a, Rule{f.key + " = " + quote(v.s), c.origin(v.line)}); problem != "" {
 				return c.errorAt(v, problem, "a path or a pattern")
-			}
-			if err := b.denyPath(b.p.workspace, path, f.a, Rule{f.key + " = " + quote(v.s), c.origin(v.line)}); err != nil {
-				return c.errorAt(v, err.Error(), "a path or a pattern")
 			}
 		}
 	}
 	return nil
 }
 
-// denyPath denies a path, or each pattern that its braces stand for.
-func (b *builder) denyPath(base, path string, a Access, rule Rule) error {
-	if !hasMeta(path) {
-		b.denyLiteral(from(base, path), PathRule{Access: a, why: whyDeny, Rule: rule})
-		return nil
+// denyPath denies a path that a person gave, or each pattern that its braces
+// stand for. problem is one sentence, or "".
+func (b *builder) denyPath(base, given string, a Access, rule Rule) (problem string) {
+	literal, problem := b.expandHome(given)
+	if problem != "" {
+		return problem
 	}
-	pats, err := expandBraces(path)
+	literal = from(base, literal)
+	if !hasMeta(given) {
+		b.denyLiteral(literal, PathRule{Access: a, why: whyDeny, Rule: rule})
+		return ""
+	}
+	// A file whose name reads like a pattern ("[id].ts") was meant too.
+	if name, err := b.r.realParent(trimSlash(literal)); err == nil && b.r.kindOf(name) != entryMissing {
+		b.denyLiteral(literal, PathRule{Access: a, why: whyDeny, Rule: rule})
+	}
+	pattern := given
+	switch {
+	case strings.HasPrefix(given, "~/"):
+		// The home's own name is no pattern.
+		base, pattern = b.p.home, given[2:]
+	}
+	pats, err := expandBraces(pattern)
 	if err != nil {
-		return err
+		return "the pattern has " + err.Error()
 	}
 	for _, pat := range pats {
 		root := base
-		if strings.HasPrefix(pat, "/") {
+		if strings.HasPrefix(pat, "/") && !strings.HasPrefix(given, "~/") {
 			root = "/"
 		}
 		g, err := compileGlob(root, pat)
 		if err != nil {
-			return err
+			return "the pattern has " + err.Error()
 		}
 		b.denyGlob(g, PathRule{Access: a, why: whyDeny, Rule: rule})
 	}
-	return nil
+	return ""
 }
 
 // denySecret denies sub below dir.
@@ -467,8 +476,8 @@ func (p *Policy) listProtected() {
 			}
 			switch {
 			case k >= protFirstTool:
-				if r.why == whyWorkspace {
-					add(join(r.Path, strings.TrimSuffix(name, "/")), name)
+				if within(p.workspace, r.Path) {
+					add(join(p.workspace, strings.TrimSuffix(name, "/")), name)
 				}
 			case k == protModules:
 				glob(r.Path, "**/.git/modules/**/{config,config.worktree,hooks,commondir,gitdir,info/attributes}", name)

@@ -230,13 +230,13 @@ func (b *builder) addEnv() error {
 	}
 	for _, l := range b.layers() {
 		for _, v := range l.env {
-			if err := b.nameEnv(e, v.s, "env = "+quote(v.s), b.user.origin(v.line)); err != "" {
+			if err := b.nameEnv(e, v.s, b.user.origin(v.line)); err != "" {
 				return b.user.errorAt(v, err, "NAME or NAME=VALUE")
 			}
 		}
 	}
 	for _, s := range b.req.Env {
-		if err := b.nameEnv(e, s, "--env "+envName(s), originFlag); err != "" {
+		if err := b.nameEnv(e, s, originFlag); err != "" {
 			return &UsageError{"--env", err}
 		}
 	}
@@ -265,7 +265,7 @@ func checkEnv(s string) string {
 
 // nameEnv adds what a person named. The value is not shown anywhere: it may
 // be a secret, passed on purpose.
-func (b *builder) nameEnv(e *environment, s, text, origin string) string {
+func (b *builder) nameEnv(e *environment, s, origin string) string {
 	if problem := checkEnv(s); problem != "" {
 		return problem
 	}
@@ -283,7 +283,7 @@ func (b *builder) nameEnv(e *environment, s, text, origin string) string {
 		}
 	}
 	e.set(name, val)
-	b.p.envRule = append(b.p.envRule, originString{text, origin})
+	b.p.envRule = append(b.p.envRule, originString{name, origin})
 	return ""
 }
 

@@ -23,6 +23,7 @@ func (b *builder) findGit() {
 		case err == nil && within(dir, ws):
 			if kind == entryDir {
 				b.protectGitDir(dir)
+				b.ignoreOutside(dir)
 			}
 		default:
 			b.pointerIgnored(dot, "the link .git leads out of the workspace; nothing there becomes writable")
@@ -51,7 +52,11 @@ func (b *builder) findGit() {
 	}
 	if within(dir, ws) {
 		b.protectGitDir(dir)
+		b.ignoreOutside(dir)
 		return
+	}
+	if b.p.mode != modeWrite {
+		return // a grant of the workspace is one of the workspace alone
 	}
 	if why := b.grantGit(dir, dot); why != "" {
 		b.pointerIgnored(dot, ".git names "+quote(dir)+", which "+why+"; nothing there becomes writable")
@@ -164,9 +169,20 @@ func (b *builder) checkInside(path, dir string) bool {
 	return false
 }
 
-// ignoreOutside names links in an ordinary .git that lead out of the
-// workspace: git would follow them, and the sandbox grants nothing there.
+// ignoreOutside names what leads out of the workspace in a git directory
+// inside it: git would follow it, and the sandbox grants nothing there.
 func (b *builder) ignoreOutside(dot string) {
+	if common := join(dot, "commondir"); b.r.look(common).kind == entryFile {
+		if data, err := b.r.facts.ReadFile(common); err == nil {
+			to, _, err := b.r.real(from(dot, firstLine(data)))
+			switch {
+			case err != nil || !within(to, b.p.workspace):
+				b.pointerIgnored(common, quote(common)+" leads out of the workspace; nothing there becomes writable")
+			case to != dot:
+				b.protectGitDir(to)
+			}
+		}
+	}
 	for _, sub := range [...]string{"objects", "refs", "logs"} {
 		path := join(dot, sub)
 		if b.r.look(path).kind != entryLink {

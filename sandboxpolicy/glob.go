@@ -26,7 +26,7 @@ var (
 	errGlobClass  = errors.New("unclosed [")
 	errGlobBrace  = errors.New("unclosed {")
 	errGlobEscape = errors.New("a trailing backslash")
-	errGlobDots   = errors.New("a component .. or .")
+	errGlobDots   = errors.New("a component ..")
 	errGlobNUL    = errors.New("a NUL byte")
 )
 
@@ -114,7 +114,9 @@ func compileGlob(base, pattern string) (*glob, error) {
 		switch s {
 		case "":
 			continue
-		case ".", "..":
+		case ".":
+			continue
+		case "..":
 			return nil, errGlobDots
 		case "**":
 			if n := len(g.segs); n > 0 && g.segs[n-1] == "**" && !g.lit[n-1] {

@@ -98,7 +98,7 @@ func ParseSize(s string) (int64, error) {
 	t := strings.TrimSuffix(s, "iB")
 	if n := len(t); n > 0 {
 		switch t[n-1] {
-		case 'K', 'k':
+		case 'K':
 			shift = 10
 		case 'M':
 			shift = 20

@@ -118,7 +118,7 @@ func (b *builder) findHomes() error {
 	// XDG Base Directory Specification: relative values are invalid and are
 	// to be ignored.
 	if x := b.env("XDG_CONFIG_HOME"); strings.HasPrefix(x, "/") {
-		b.xdgConf = join(resolve(x), "dshx")
+		b.xdgConf = resolve(join(x, "dshx"))
 	} else if b.p.home != "" {
 		b.xdgConf = resolve(join(b.p.home, ".config/dshx"))
 	}
@@ -422,6 +422,7 @@ func (b *builder) tighten(flagged bool) {
 				p.network, p.networkOrg = base.network, originPreset
 			}
 			p.mode, p.presetOrigin = base.mode, c.origin(c.preset.line)
+			p.approvals, p.approvalsOrg = base.approvals, c.origin(c.preset.line)
 			if b.user.findPreset(p.preset) == nil {
 				p.preset = base.name
 			}
@@ -472,7 +473,11 @@ func (b *builder) wider(v value) {
 }
 
 func (b *builder) configIgnored(origin, key, why string) {
-	b.notices = append(b.notices, Notice{NoticeConfigIgnored, "", key + " (" + origin + ") " + why + " and is ignored"})
+	_, file, _ := strings.Cut(origin, " ")
+	if i := strings.LastIndexByte(file, ':'); i >= 0 {
+		file = file[:i]
+	}
+	b.notices = append(b.notices, Notice{NoticeConfigIgnored, file, key + " (" + origin + ") " + why + " and is ignored"})
 }
 
 func (b *builder) findTmp() error {
@@ -558,10 +563,11 @@ func (b *builder) addAllows() error {
 			return err
 		}
 	}
-	if p.mode == modeWrite {
-		b.findGit()
-	}
 	b.indexWrites()
+	if w := p.writing(p.workspace); w != nil && w.why != whyTmp {
+		b.findGit()
+		b.indexWrites()
+	}
 	return nil
 }
 

@@ -83,7 +83,7 @@ func (p *Policy) Rules() []RuleLine {
 	rules("deny", p.deny)
 	rules("protected", p.Protected())
 	for _, e := range p.envRule {
-		add("env", strings.TrimPrefix(strings.TrimPrefix(e.s, "--env "), "env = "), e.s, e.origin)
+		add("env", e.s, "", e.origin)
 	}
 	for i, name := range limitNames {
 		if v := p.limits.get(i); v != 0 {

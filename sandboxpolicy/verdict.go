@@ -10,6 +10,7 @@ const (
 	remedySecret  = "not possible by a flag: secrets stay unreadable; only --preset danger-full-access reads them"
 	remedyDevice  = "not possible by a preset that confines; name the device with --write PATH if it is needed"
 	remedyHost    = "not possible: sockets of the host are out of reach; make the socket inside the workspace or TMPDIR, or use --preset danger-full-access"
+	remedyHostDir = "not possible: what is in it may be changed, the directory may not"
 	remedyProcess = "not possible: only the command's own processes are in reach"
 	remedyKernel  = "not possible: this changes the system; only --preset danger-full-access leaves it to the kernel"
 	remedyFamily  = "not possible: only inet, inet6, unix and netlink route sockets are available"
@@ -69,6 +70,11 @@ func (p *Policy) Verdict(op Op, path string) Verdict {
 		if r := p.moving(path); r != nil {
 			return Verdict{Rule: r.Rule, Remedy: p.remedyDeny(r)}
 		}
+		for at, name := range p.protAt {
+			if below(at, path) {
+				return protectedVerdict(name)
+			}
+		}
 	}
 	if class == classRead {
 		for i := range p.read {
@@ -91,13 +97,29 @@ func (p *Policy) Verdict(op Op, path string) Verdict {
 		}
 		return Verdict{Allow: true, Rule: w.Rule}
 	}
+	switch op {
+	case OpCreate, OpDelete, OpRename, OpLink, OpBind:
+		// These change the directory that has the name: a root's own name is
+		// in a directory that the root does not cover.
+		if path == w.Path && p.writing(parentOf(path)) == nil {
+			return p.notWritable(class, path)
+		}
+	default:
+		if w.why == whyShm && class == classMeta && path == w.Path {
+			return Verdict{Rule: Rule{"the directory /dev/shm is the host's", originPreset}, Remedy: remedyHostDir}
+		}
+	}
 	// Connecting to a socket changes no file.
 	if class != classSocket || op == OpBind {
 		if name := p.protectedName(op, path, w); name != "" {
-			return Verdict{Rule: Rule{"protected " + name, originPreset}, Remedy: `unprotect = ["` + name + `"] under [policy] in your own configuration`}
+			return protectedVerdict(name)
 		}
 	}
 	return Verdict{Allow: true, Rule: w.Rule}
+}
+
+func protectedVerdict(name string) Verdict {
+	return Verdict{Rule: Rule{"protected " + name, originPreset}, Remedy: `unprotect = ["` + name + `"] under [policy] in your own configuration`}
 }
 
 // denying is the rule that denies access to path, or nil. The shortest
@@ -132,8 +154,13 @@ func (p *Policy) denying(path string, a Access) *PathRule {
 
 // moving is a deny below path, which a rename of path would carry away.
 func (p *Policy) moving(path string) *PathRule {
-	if k, ok := p.denyAbove[path]; ok {
-		return &p.deny[k]
+	if _, ok := p.denyAbove[path]; !ok {
+		return nil
+	}
+	for i := range p.deny {
+		if r := &p.deny[i]; !r.Glob && below(r.Path, path) || r.OneLevel() && within(r.Dir, path) {
+			return r
+		}
 	}
 	return nil
 }
@@ -171,7 +198,7 @@ func (p *Policy) protectedName(op Op, path string, w *PathRule) string {
 		if len(w.Keep) > 0 && path != w.Path {
 			k = protectedGit(path[len(w.Path)+1:])
 		}
-	} else if ws := p.workspace; p.mode == modeWrite && below(path, ws) {
+	} else if ws := p.workspace; below(path, ws) {
 		k = protectedIn(path[len(ws)+1:], true)
 		if ws == "/" {
 			k = protectedIn(path[1:], true)

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/dshx/dshx/internal/oneshot"
+	"golang.org/x/sys/unix"
 )
 
 // ExecUsage is what `dshx exec --help` prints.
@@ -39,7 +41,7 @@ func ExecMain(args []string) int {
 		return oneshot.ExitUsage
 	}
 	f.Request.Environ = os.Environ()
-	return oneshot.Run(oneshot.Options{
+	return offMain(oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,
 		TTY: f.TTY, PassFD: f.PassFD, JSON: f.JSON, StatusFD: f.StatusFD, Quiet: f.Quiet,
 		RequireFull: f.RequireFull,
@@ -51,4 +53,23 @@ func Fail(err error) int {
 	_, exit := oneshot.Classify(err)
 	fmt.Fprintf(os.Stderr, "dshx: %v\n", err)
 	return exit
+}
+
+// offMain runs the command on a thread that is not the main one, as its domain
+// needs, and with one processor for Go code: there is next to no work to
+// divide, and every hand-over between two costs more than it gains.
+func offMain(o oneshot.Options) int {
+	runtime.GOMAXPROCS(1)
+	exit := make(chan int)
+	var run func()
+	run = func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			go run() // while this goroutine keeps the main thread
+			select {}
+		}
+		exit <- oneshot.Run(o)
+	}
+	go run()
+	return <-exit
 }

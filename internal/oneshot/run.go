@@ -50,7 +50,9 @@ const (
 	ExitNotFound      = 127
 )
 
-// Run runs the command and returns the status that dshx exits with.
+// Run runs the command and returns the status that dshx exits with. Its
+// goroutine's thread becomes the domain's: it must be locked to one that is
+// not the main thread, and the process is to exit afterwards.
 func Run(o Options) int {
 	r := &run{o: o}
 	code, err := r.run()
@@ -66,6 +68,7 @@ type run struct {
 	cmd      *sandbox.Cmd
 	streams  *captured
 	timedOut bool
+	clean    bool // nothing that was started is left
 }
 
 // fail reports an error that kept the command from running.
@@ -112,12 +115,18 @@ func (r *run) run() (int, error) {
 	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
 		return 0, err
 	}
-	scope, err := sandbox.Open(r.o.Request)
+	scope, err := sandbox.OpenHere(r.o.Request)
 	if err != nil {
 		return 0, err
 	}
 	r.scope = scope
-	defer scope.Close()
+	defer func() {
+		if r.clean {
+			_ = scope.Exit()
+		} else {
+			_ = scope.Close()
+		}
+	}()
 	if !r.o.Quiet {
 		for _, n := range scope.Notices() {
 			fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(n.Text))
@@ -213,6 +222,7 @@ func (r *run) finish() (int, error) {
 		return 0, err
 	}
 	left := r.cmd.EndLeftBehind()
+	r.clean = true
 	r.timedOut = st.Cancelled
 	r.report(st, left)
 	switch {

@@ -121,6 +121,7 @@ func (r *run) inTerminal() (code int, err error) {
 	}
 	left := r.cmd.EndLeftBehind()
 	r.cmd.CloseTerminal()
+	r.clean = true
 	o.restore()
 	r.timedOut = st.Cancelled
 	r.report(st, left)

@@ -38,6 +38,20 @@ func Drop() error {
 			break
 		}
 	}
+	return Reduce()
+}
+
+// Reduce is Drop for a thread that will execute nothing: the bounding set
+// stays.
+func Reduce() error {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return err
+	}
+	if data[0].Permitted|data[1].Permitted == 0 {
+		return nil
+	}
 	// EINVAL: no ambient set before Linux 4.3.
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && err != unix.EINVAL {
 		return err

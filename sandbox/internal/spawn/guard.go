@@ -61,13 +61,19 @@ const (
 	futexWake = 1
 )
 
-// Stop ends the guard without its doing anything.
+// Stop ends the guard without its doing anything, and waits for its end.
 func (g *Guard) Stop() error {
+	err := g.Kill()
+	g.Wait()
+	return err
+}
+
+// Kill ends the guard without its doing anything.
+func (g *Guard) Kill() error {
 	err := unix.PidfdSendSignal(g.PidFD, unix.SIGKILL, nil, 0)
 	if err == unix.ENOSYS || err == unix.EPERM {
 		err = unix.Kill(g.Pid, unix.SIGKILL)
 	}
-	g.Wait()
 	return err
 }
 

@@ -239,12 +239,31 @@ func (w *worker) dup(fd int32) (int, unix.Errno) {
 
 // open opens an entry of the caller's /proc directory as O_PATH. Following one
 // of its links needs the permission to inspect the caller, no more.
+//
+// The directory is kept for the worker's next call. Like a pidfd it never comes
+// to mean another process: once its own is gone it has no entries.
 func (w *worker) open(entry string) (int, unix.Errno) {
-	fd, err := unix.Open("/proc/"+strconv.Itoa(w.tid)+"/"+entry, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err.(unix.Errno)
+	for fresh := w.procTID != w.tid; ; fresh = true {
+		if fresh {
+			if w.proc >= 0 {
+				unix.Close(w.proc)
+			}
+			var err error
+			w.procTID = 0
+			if w.proc, err = unix.Open("/proc/"+strconv.Itoa(w.tid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+				w.proc = -1
+				return -1, errnoOf(err)
+			}
+			w.procTID = w.tid
+		}
+		fd, err := unix.Openat(w.proc, entry, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err == nil {
+			return w.keep(fd), 0
+		}
+		if fresh {
+			return -1, errnoOf(err)
+		}
 	}
-	return w.keep(fd), 0
 }
 
 // openFD is dup's stand-in where pidfd_getfd is forbidden: a descriptor of what

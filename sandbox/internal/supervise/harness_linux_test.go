@@ -91,7 +91,25 @@ func requireKernel(t testing.TB, have bool, what string) {
 	t.Skipf("this kernel lacks %s", what)
 }
 
-func newSandbox(t testing.TB, o seccomp.Options, j *judge) *sandbox {
+// dropCaps cuts root's capabilities to those that package sandbox leaves.
+func dropCaps() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	const keep = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID
+	for c := range unix.CAP_LAST_CAP + 1 {
+		if keep>>c&1 == 0 {
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil {
+				return err
+			}
+		}
+	}
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	d := [2]unix.CapUserData{{Effective: keep, Permitted: keep}}
+	return unix.Capset(&h, &d[0])
+}
+
+func newSandbox(t testing.TB, o seccomp.Options, j *judge, change ...func(*Options)) *sandbox {
 	t.Helper()
 	p := seccomp.Probe()
 	requireKernel(t, p.Listener, "the seccomp listener: "+p.Reason)
@@ -105,6 +123,10 @@ func newSandbox(t testing.TB, o seccomp.Options, j *judge) *sandbox {
 	errs := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends here
+		if err := dropCaps(); err != nil {
+			errs <- err
+			return
+		}
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			errs <- err
 			return
@@ -125,11 +147,15 @@ func newSandbox(t testing.TB, o seccomp.Options, j *judge) *sandbox {
 	case l := <-fd:
 		network := map[seccomp.Net]sandboxpolicy.Network{seccomp.NetNone: sandboxpolicy.NetworkNone,
 			seccomp.NetLoopback: sandboxpolicy.NetworkLoopback, seccomp.NetFull: sandboxpolicy.NetworkFull}[o.Network]
-		s.server = New(l, Options{Judge: j, Network: network, OnDenial: func(d Denial) {
+		opts := Options{Judge: j, Network: network, DropCaps: dropCaps, OnDenial: func(d Denial) {
 			s.mu.Lock()
 			s.denied = append(s.denied, d)
 			s.mu.Unlock()
-		}})
+		}}
+		for _, c := range change {
+			c(&opts)
+		}
+		s.server = New(l, opts)
 	}
 	go func() {
 		s.server.Serve()
@@ -196,6 +222,28 @@ func (s *sandbox) op(dir string, ops ...string) []string {
 		s.t.Fatalf("helper %q: %v\n%s", ops, err, out)
 	}
 	return strings.Split(strings.TrimSpace(out), "\n")
+}
+
+// bareOp runs one operation without a supervisor, with the same capabilities.
+func bareOp(t *testing.T, dir, op string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], op)
+	cmd.Env, cmd.Dir = append(os.Environ(), helperEnv+"=1"), dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := dropCaps()
+		if err == nil {
+			err = cmd.Run()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatalf("%s: %v\n%s", op, err, out.String())
+	}
+	return strings.TrimSpace(out.String())
 }
 
 func (s *sandbox) denials() []Denial {

@@ -1,6 +1,11 @@
 package supervise
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -54,4 +59,100 @@ func sendmmsg(fd int, path string) (string, error) {
 		return " wrong lengths", nil
 	}
 	return "", nil
+}
+
+func init() {
+	// race CALL GOOD BAD ROUNDS
+	helperSocketOps["race"] = func(a []string) (string, error) {
+		good, bad := append([]byte(a[2]), 0), append([]byte(a[3]), 0)
+		rounds, _ := strconv.Atoi(a[4])
+		head := 0
+		if a[1] == "sendto" {
+			head = 2
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
+			if err != nil {
+				return "", err
+			}
+			if err := unix.Bind(fd, unixAddr(a[2])); err != nil {
+				return "", err
+			}
+			go func() {
+				unix.SetNonblock(fd, false)
+				for b := make([]byte, 9); ; {
+					unix.Read(fd, b)
+				}
+			}()
+		}
+		if len(good) != len(bad) {
+			return "", errors.New("names of different lengths")
+		}
+		buf := make([]byte, head+len(good))
+		if head > 0 {
+			buf[0] = unix.AF_UNIX
+		}
+		// The names differ in few bytes; flip where they do.
+		i := 0
+		for good[i] == bad[i] {
+			i++
+		}
+		copy(buf[head:], good)
+		var stop atomic.Bool
+		var wg sync.WaitGroup
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			p := &buf[head+i]
+			for !stop.Load() {
+				*p = bad[i]
+				*p = good[i]
+			}
+		}()
+		count := map[unix.Errno]int{}
+		fd := -1
+		if a[1] == "sendto" {
+			fd, _ = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
+		}
+		data := []byte("x")
+		for range rounds {
+			var e error
+			if a[1] == "chmod" {
+				e = rawErr(unix.SYS_FCHMODAT, atFdcwd, ptr(&buf[0]), 0o601)
+			} else {
+				_, e = rawSendto(fd, data, buf)
+			}
+			n, _ := e.(unix.Errno)
+			count[n]++
+		}
+		stop.Store(true)
+		wg.Wait()
+		if count[0] == 0 {
+			return "", errors.New("the legal object was never reached")
+		}
+		return fmt.Sprintf(" %v", count), nil
+	}
+	helperSocketOps["bindrace"] = func(a []string) (string, error) {
+		rounds, _ := strconv.Atoi(a[2])
+		count := map[string]int{}
+		for i := range rounds {
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+			if err != nil {
+				return "", err
+			}
+			err = unix.Bind(fd, unixAddr(fmt.Sprintf("%s/%d.sock", a[1], i)))
+			count[fmt.Sprint(err)]++
+			unix.Close(fd)
+		}
+		if count["<nil>"] == 0 {
+			return "", errors.New("no socket was made")
+		}
+		return fmt.Sprintf(" %v", count), nil
+	}
+	helperSocketOps["chmodrace"] = func(a []string) (string, error) {
+		rounds, _ := strconv.Atoi(a[3])
+		count := map[string]int{}
+		for range rounds {
+			count[fmt.Sprint(unix.Chmod(a[1], 0o611))]++
+		}
+		return fmt.Sprintf(" %v", count), nil
+	}
 }

@@ -275,7 +275,7 @@ func (w *worker) send(s socket, m message, flags int) (n int, e unix.Errno) {
 	} else {
 		n, e = w.sendStream(&t, m, control)
 	}
-	if e == unix.EPIPE && flags&unix.MSG_NOSIGNAL == 0 && s.stream() {
+	if e == unix.EPIPE && flags&unix.MSG_NOSIGNAL == 0 && s.stream() && w.valid() {
 		// Ours was kept away by MSG_NOSIGNAL; this one is the caller's.
 		unix.Tgkill(w.process(), w.tid, unix.SIGPIPE)
 	}

@@ -271,7 +271,7 @@ func setxattrOn(w *worker, o object, e unix.Errno, x xattr) answer {
 		e = w.permit(sandboxpolicy.OpXattr, o)
 	}
 	if e == 0 {
-		e = setxattr(procPath(o.fd), x.name, x.value, x.flags)
+		e = setxattr(w.entry(o.fd), x.name, x.value, x.flags)
 	}
 	return failed(e)
 }
@@ -303,7 +303,7 @@ func fsetxattrFD(w *worker, fd int32, name, value, size, flags uint64) answer {
 	case o.dup:
 		e = fsetxattr(o.fd, x.name, x.value, x.flags)
 	default:
-		e = setxattr(procPath(o.fd), x.name, x.value, x.flags)
+		e = setxattr(w.entry(o.fd), x.name, x.value, x.flags)
 	}
 	return failed(e)
 }
@@ -381,7 +381,7 @@ func removexattrPath(w *worker, dirfd int32, path, name uint64, flags int, follo
 		e = w.permit(sandboxpolicy.OpXattr, o)
 	}
 	if e == 0 {
-		e = removexattr(procPath(o.fd), n)
+		e = removexattr(w.entry(o.fd), n)
 	}
 	return failed(e)
 }
@@ -407,7 +407,7 @@ func fremovexattrFD(w *worker, fd int32, name uint64) answer {
 	case o.dup:
 		e = fremovexattr(o.fd, n)
 	default:
-		e = removexattr(procPath(o.fd), n)
+		e = removexattr(w.entry(o.fd), n)
 	}
 	return failed(e)
 }
@@ -470,32 +470,33 @@ func sysTruncate(w *worker, a *[6]uint64) answer {
 		return failed(unix.EINVAL)
 	}
 	o, e := w.resolve(unix.AT_FDCWD, a[0], 0, true)
-	if e == 0 {
-		var st unix.Stat_t
-		if e = errnoOf(unix.Fstat(o.fd, &st)); e == 0 {
-			switch st.Mode & unix.S_IFMT {
-			case unix.S_IFREG:
-			case unix.S_IFDIR:
-				e = unix.EISDIR
-			default:
-				e = unix.EINVAL
-			}
-			var lim unix.Rlimit
-			if e == 0 && int64(a[1]) > st.Size {
-				if e = errnoOf(unix.Prlimit(w.tid, unix.RLIMIT_FSIZE, nil, &lim)); e == 0 && a[1] > lim.Cur {
-					unix.Tgkill(w.process(), w.tid, unix.SIGXFSZ)
-					e = unix.EFBIG
-				}
-			}
-		}
+	if e != 0 {
+		return failed(e)
 	}
-	if e == 0 {
-		e = w.permit(sandboxpolicy.OpTruncate, o)
+	var st unix.Stat_t
+	if e := errnoOf(unix.Fstat(o.fd, &st)); e != 0 {
+		return failed(e)
 	}
-	if e == 0 {
-		e = truncate(procPath(o.fd), a[1])
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		return failed(unix.EISDIR)
+	default:
+		return failed(unix.EINVAL)
 	}
-	return failed(e)
+	var limit unix.Rlimit
+	if e := errnoOf(unix.Prlimit(w.tid, unix.RLIMIT_FSIZE, nil, &limit)); e != 0 {
+		return failed(unix.EPERM)
+	}
+	process := w.process()
+	if e := w.permit(sandboxpolicy.OpTruncate, o); e != 0 {
+		return failed(e)
+	}
+	if int64(a[1]) > st.Size && a[1] > limit.Cur {
+		unix.Tgkill(process, w.tid, unix.SIGXFSZ)
+		return failed(unix.EFBIG)
+	}
+	return failed(truncate(w.entry(o.fd), a[1]))
 }
 
 // ioctls that change what a file is, by a descriptor of any mode. size is how
@@ -537,7 +538,7 @@ func sysIoctl(w *worker, a *[6]uint64) answer {
 		return failed(unix.ESRCH)
 	}
 	if !o.dup {
-		fd, err := unix.Open(cString(procPath(o.fd)), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(cString(w.entry(o.fd)), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return failed(errnoOf(err))
 		}

@@ -11,6 +11,23 @@ import (
 // Each operation is done once on W, where it must work, and once on O, where
 // it must fail with EACCES and change nothing.
 func TestMetadata_OnlyWhatMayBeWritten(t *testing.T) {
+	testMetadata(t, func(*Server) {})
+}
+
+// The same without what Linux 5.6 brought, or what a container's profile
+// forbids.
+func TestMetadata_OnAnOldKernel(t *testing.T) {
+	testMetadata(t, beOld)
+}
+
+func beOld(s *Server) {
+	s.noOpenat2.Store(true)
+	s.noVM.Store(true)
+	s.noPidfdThread.Store(true)
+	s.noGetfd.Store(true)
+}
+
+func testMetadata(t *testing.T, adapt func(*Server)) {
 	uid, gid := "-1", "-1"
 	ops := []struct{ name, op string }{
 		{"chmod by path", "chmod $/f 0600"},
@@ -50,6 +67,7 @@ func TestMetadata_OnlyWhatMayBeWritten(t *testing.T) {
 	must(t, os.Symlink("f", d.W+"/to-self"))
 	must(t, os.Symlink("f", d.O+"/to-self"))
 	s := newSandbox(t, seccomp.Options{Truncate: true}, &judge{writable: []string{d.W}})
+	adapt(s.server)
 	for _, op := range ops {
 		t.Run(op.name, func(t *testing.T) {
 			expand := func(dir string) string {
@@ -77,4 +95,46 @@ func TestMetadata_OnlyWhatMayBeWritten(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What works and what fails does so as without us, errno for errno.
+func TestMetadata_AnswersAreTheKernels(t *testing.T) {
+	ops := []string{
+		"chmod missing 0600", "chmod f/x 0600", "chmod f/ 0600", "chmod sub/ 0700", "chmod loop 0600", "chmod missing/../f 0600",
+		`chmod "" 0600`, "badptr", "longpath", "chmod " + strings.Repeat("n", 300) + " 0600", "chmod sub/. 0711", "chmod .. 0755",
+		"chmod /proc/self/status 0600", "chmod /proc/self/fd/99 0600", "chmod /proc/self/nothing 0600", "chmod to-w/ 0600", "chmod dir-w/ 0750",
+		"chmod ../../../../../../../../../../../../$/f 0604", "chmod //$//f 0605", "chmod /proc/self/cwd/f 0606", "chmod /proc/thread-self/root/$/f 0607",
+		"fchmod 77 0600", "fchmod -1 0600", "fchmod path:f 0600", "fchmodat2 cwd to-w 0600 0x100", "fchmodat2 cwd f 0600 0x100", "fchmodat2 cwd f 0600 0x8000",
+		`fchmodat2 cwd "" 0711 0x1000`, `fchmodat2 77 "" 0600 0x1000`, "fchmodat 77 f 0600", "fchmodat fd:f g 0600", "fchmodat 77 $/f 0610",
+		"chown missing -1 -1", "fchown 77 -1 -1", "fchown path:f -1 -1", "fchownat cwd f -1 -1 0x8000", `fchownat path:f "" -1 -1 0x1000`, `fchownat path:f "" -1 -1 0`,
+		"chown f 12345 12345", "lchown to-w 12345 -1", "lchown loop -1 -1", "chown loop -1 -1",
+		"utimensat cwd missing 0", "utimensat cwd f 0x8000", "utimensat cwd loop 0x100", "utimensat cwd loop 0", "futimens 77", "futimens path:f", "utimens-now missing", `utimensat cwd "" 0`,
+		"setxattr missing user.a v", "setxattr f bad v", "setxattr f trusted.a v", "setxattr f security.capability v", "setxattr f " + "user." + strings.Repeat("n", 250) + " v",
+		"setxattr f user." + strings.Repeat("n", 251) + " v", "bigxattr f user.b 65537 0", "bigxattr f user.b 65536 7", "bigxattr f user.b 1000 2", "bigxattr f user.b 1000 1", "bigxattr f user.b 1000 1", "bigxattr f user.b 0 2",
+		"removexattr f user.b", "removexattr f user.b", "fremovexattr fd:f user.none", "fremovexattr 77 user.a", "fsetxattr path:f user.a v", "lsetxattr to-w user.a v",
+		"setxattrat cwd missing user.a 0", "setxattrat cwd f user.a 0x8000", `setxattrat 77 "" user.a 0x1000`,
+		"setflags fd:/dev/null 0", "setflags 77 0", "setflags path:f 0", "file_setattr cwd missing 0", "file_setattr cwd f 0x8000", `file_setattr cwd "" 0`,
+		"truncate missing 0", "truncate sub 0", "truncate f -1", "truncate f 100", "truncate /dev/null 0",
+		"memfd", "pipe", "deleted d1 d2",
+	}
+	run := func(t *testing.T, adapt func(*Server)) {
+		d, bare := newDirs(t), newDirs(t)
+		s := newSandbox(t, seccomp.Options{Truncate: true}, &judge{writable: []string{""}})
+		adapt(s.server)
+		for i, op := range ops {
+			got := s.op(d.W, strings.ReplaceAll(op, "$", d.W))[0]
+			want := bareOp(t, bare.W, strings.ReplaceAll(op, "$", bare.W))
+			if got != want {
+				t.Errorf("%d %.60s: %s, bare: %s", i, op, got, want)
+			}
+		}
+		norm := func(s string) string { return s[:strings.Index(s, "mtime")] + s[strings.Index(s, "xattrs"):] }
+		for _, f := range []string{"f", "sub", "to-w", "d2"} {
+			if got, want := norm(state(t, d.W+"/"+f)), norm(state(t, bare.W+"/"+f)); got != want {
+				t.Errorf("%s: %s\nbare: %s", f, got, want)
+			}
+		}
+	}
+	t.Run("now", func(t *testing.T) { run(t, func(*Server) {}) })
+	t.Run("old kernel", func(t *testing.T) { run(t, beOld) })
 }

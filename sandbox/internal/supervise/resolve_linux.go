@@ -23,17 +23,33 @@ type object struct {
 // identity tells directories apart.
 type identity struct{ dev, ino, mnt uint64 }
 
-func identify(fd int) (identity, unix.Stat_t, unix.Errno) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return identity{}, st, err.(unix.Errno)
-	}
-	id := identity{dev: uint64(st.Dev), ino: st.Ino}
+// known is what tells about an object in one look.
+type known struct {
+	identity
+	mode  uint32
+	nlink uint32
+}
+
+func look(dirfd int, path string, flags int) (k known, e unix.Errno) {
 	var sx unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &sx) == nil && sx.Mask&unix.STATX_MNT_ID != 0 {
-		id.mnt = sx.Mnt_id
+	const mask = unix.STATX_TYPE | unix.STATX_INO | unix.STATX_NLINK | unix.STATX_MNT_ID
+	if err := unix.Statx(dirfd, path, flags|unix.AT_STATX_DONT_SYNC, mask, &sx); err != nil {
+		return k, errnoOf(err)
 	}
-	return id, st, 0
+	k.identity = identity{unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino, 0}
+	if sx.Mask&unix.STATX_MNT_ID != 0 { // Linux 5.8
+		k.mnt = sx.Mnt_id
+	}
+	k.mode, k.nlink = uint32(sx.Mode), sx.Nlink
+	return k, 0
+}
+
+// identify looks at our descriptor.
+func identify(fd int) (known, unix.Errno) { return look(fd, "", unix.AT_EMPTY_PATH) }
+
+// identifyPath looks at what a path of ours names, a link at its end itself.
+func identifyPath(path string) (known, unix.Errno) {
+	return look(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // root returns the callers' root directory; see Server.root.
@@ -44,27 +60,18 @@ func (w *worker) root() (int, unix.Errno) {
 			w.s.rootErr = unix.EPERM
 			return
 		}
-		id, _, e := identify(fd)
+		id, e := identify(fd)
 		// The names that descriptors have are those in our root; with another
 		// one they'd mean other files.
-		own, _, f := identifyPath("/")
-		if e != 0 || f != 0 || own != id {
+		own, f := identifyPath("/")
+		if e != 0 || f != 0 || own.identity != id.identity {
 			unix.Close(fd)
 			w.s.rootErr = unix.EPERM
 			return
 		}
-		w.s.rootFD, w.s.rootID = fd, id
+		w.s.rootFD, w.s.rootID = fd, id.identity
 	})
 	return w.s.rootFD, w.s.rootErr
-}
-
-func identifyPath(path string) (identity, unix.Stat_t, unix.Errno) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return identity{}, unix.Stat_t{}, err.(unix.Errno)
-	}
-	defer unix.Close(fd)
-	return identify(fd)
 }
 
 // start returns the directory that a path is relative to. path has its NUL.
@@ -191,14 +198,14 @@ func (w *worker) walk(start int, path string, follow bool) (result int, jumped b
 			return fail(unix.ENAMETOOLONG)
 		}
 		if name == ".." {
-			id, _, e := identify(cur)
+			id, e := identify(cur)
 			if e != 0 {
 				return fail(e)
 			}
 			if _, e := w.root(); e != 0 {
 				return fail(e)
 			}
-			if id == w.s.rootID {
+			if id.identity == w.s.rootID {
 				continue
 			}
 		}
@@ -350,9 +357,11 @@ func lastNumber(path string) int {
 
 // stickyLink is the kernel's may_follow_link (sysctl fs.protected_symlinks,
 // proc_sys_fs(5)), which reading the link ourselves passes by: in a sticky
-// directory that all may write, others' links aren't followed. It's applied
-// whatever the setting.
+// directory that all may write, others' links aren't followed.
 func (w *worker) stickyLink(dir int, link *unix.Stat_t) unix.Errno {
+	if !w.s.protectedLinks {
+		return 0
+	}
 	var d unix.Stat_t
 	if err := unix.Fstat(dir, &d); err != nil {
 		return err.(unix.Errno)
@@ -375,15 +384,11 @@ func (w *worker) descriptor(fd int32) (object, unix.Errno) {
 	return o, e
 }
 
-// entry returns fd's name in /proc/self/fd, with a NUL.
+// entry returns fd's name in /proc/self/fd, with a NUL. It leads to the object
+// itself, relative to Server.procFD; it's the worker's working directory, for
+// calls that take no directory.
 func (w *worker) entry(fd int) []byte {
 	return append(strconv.AppendInt(w.number[:0], int64(fd), 10), 0)
-}
-
-// procPath returns a path that leads to fd itself, with a NUL, for calls that
-// take neither a descriptor nor a directory.
-func procPath(fd int) []byte {
-	return append(strconv.AppendInt([]byte("/proc/self/fd/"), int64(fd), 10), 0)
 }
 
 // name returns the path that our descriptor fd has, as the kernel says it.
@@ -425,16 +430,16 @@ func (w *worker) locate(o object) (located, unix.Errno) {
 	if !o.jumped && !deleted {
 		return located{path: path}, 0
 	}
-	id, st, e := identify(o.fd)
+	id, e := identify(o.fd)
 	if e != 0 {
 		return located{}, e
 	}
-	if st.Nlink == 0 && deleted && (strings.HasPrefix(path, "/memfd:") || strings.HasPrefix(path, "/dev/zero") || strings.HasPrefix(path, "/SYSV")) {
+	if id.nlink == 0 && deleted && (strings.HasPrefix(path, "/memfd:") || strings.HasPrefix(path, "/dev/zero") || strings.HasPrefix(path, "/SYSV")) {
 		return located{path: path, own: true}, 0
 	}
 	// A descriptor can come from another mount namespace, where the same path
 	// is another file. Its path counts when it leads to the same object.
-	if same, _, e := identifyPath(path); e == 0 && same == id {
+	if same, e := identifyPath(path); e == 0 && same.identity == id.identity {
 		return located{path: path}, 0
 	}
 	if deleted {
@@ -443,7 +448,7 @@ func (w *worker) locate(o object) (located, unix.Errno) {
 		was := strings.TrimSuffix(path, deletedSuffix)
 		for dir := was; dir != "/"; {
 			dir = dir[:max(strings.LastIndexByte(dir, '/'), 1)]
-			parent, _, e := identifyPath(dir)
+			parent, e := identifyPath(dir)
 			if e == unix.ENOENT {
 				continue // removed with all above it
 			}

@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,6 +92,8 @@ type Server struct {
 	rootErr  unix.Errno
 	rootID   identity
 
+	protectedLinks bool // sysctl fs.protected_symlinks
+
 	noOpenat2     atomic.Bool // Linux < 5.6, or a container's profile
 	noVM          atomic.Bool // process_vm_readv isn't there
 	noPidfdThread atomic.Bool // Linux < 6.9
@@ -110,11 +114,12 @@ func New(listener int, o Options) *Server {
 		over: make(chan struct{}), kick: make(chan struct{}, 1), denied: map[denialKey]struct{}{},
 	}
 	s.bound.init()
+	setting, err := os.ReadFile("/proc/sys/fs/protected_symlinks")
+	s.protectedLinks = err != nil || strings.TrimSpace(string(setting)) != "0"
 	s.notifSize, s.respSize, s.setupErr = kernelSizes()
 	if s.setupErr != nil {
 		s.notifSize, s.respSize = sizeofNotification, sizeofResponse
 	}
-	var err error
 	if s.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		s.stop, s.setupErr = -1, err
 	}
@@ -326,6 +331,8 @@ type worker struct {
 
 	pidfd    int // of the thread pidfdTID
 	pidfdTID int
+	proc     int // /proc/TID of the thread procTID
+	procTID  int
 	tgid     int // of tid; 0 until asked for
 	mem      int // /proc/TID/mem; -1
 	owned    []int
@@ -338,7 +345,7 @@ type worker struct {
 }
 
 func newWorker(s *Server) *worker {
-	w := &worker{s: s, b: newBuffers(s.notifSize, s.respSize), wake: make(chan struct{}, 1), pidfd: -1, mem: -1}
+	w := &worker{s: s, b: newBuffers(s.notifSize, s.respSize), wake: make(chan struct{}, 1), pidfd: -1, proc: -1, mem: -1}
 	w.n = w.b.notification()
 	return w
 }
@@ -350,8 +357,8 @@ func (w *worker) run() {
 	defer w.s.wg.Done()
 	defer w.quit()
 	w.broken = w.s.setupErr
-	if w.broken == nil && w.s.o.DropCaps != nil {
-		w.broken = w.s.o.DropCaps()
+	if w.broken == nil {
+		w.broken = w.setup()
 	}
 	if _, ok := <-w.wake; !ok {
 		return
@@ -379,6 +386,20 @@ func (w *worker) run() {
 	}
 }
 
+func (w *worker) setup() error {
+	// A working directory of this thread only; see worker.entry.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	if err := unix.Fchdir(w.s.procFD); err != nil {
+		return os.NewSyscallError("fchdir", err)
+	}
+	if w.s.o.DropCaps != nil {
+		return w.s.o.DropCaps()
+	}
+	return nil
+}
+
 // handOver lets another worker lead, since this call may block from here on.
 func (w *worker) handOver() {
 	if w.phase.CompareAndSwap(phaseBusy, phaseLost) {
@@ -388,9 +409,10 @@ func (w *worker) handOver() {
 
 func (w *worker) quit() {
 	w.cleanup()
-	if w.pidfd >= 0 {
-		unix.Close(w.pidfd)
-		w.pidfd = -1
+	for _, fd := range []int{w.pidfd, w.proc} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 	}
 	w.s.mu.Lock()
 	w.s.workers--

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"encoding/binary"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -154,7 +155,7 @@ func (w *worker) permitPath(op sandboxpolicy.Op, path string) ([]byte, unix.Errn
 		name, _ := w.name(o.fd)
 		return nil, w.deny(op, path, name, hostSocket, unix.EACCES).err
 	}
-	return unixAddress(procPath(o.fd)), 0
+	return unixAddress(w.entry(o.fd)), 0
 }
 
 // connect(fd, addr, len)
@@ -286,22 +287,21 @@ func (w *worker) wait(fd int, events int16, pause time.Duration, d deadline) uni
 // signalled says whether the caller has a signal that it would handle now if it
 // weren't waiting for us: WAIT_KILLABLE_RECV lets only fatal ones through.
 func (w *worker) signalled() bool {
-	var pending, blocked uint64
-	for _, f := range []struct {
-		name string
-		to   *uint64
-	}{{"SigPnd:", &pending}, {"ShdPnd:", &pending}, {"SigBlk:", &blocked}} {
-		v, ok := statusField(w.tid, f.name)
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(w.tid) + "/status")
+	if err != nil {
+		return false
+	}
+	var set [3]uint64
+	for i, name := range []string{"SigPnd:", "ShdPnd:", "SigBlk:"} {
+		v, ok := field(b, name)
 		if !ok {
 			return false
 		}
-		n, err := strconv.ParseUint(string(v), 16, 64)
-		if err != nil {
+		if set[i], err = strconv.ParseUint(string(v), 16, 64); err != nil {
 			return false
 		}
-		*f.to |= n
 	}
-	return pending&^blocked != 0
+	return (set[0]|set[1])&^set[2] != 0
 }
 
 // bind(fd, addr, len)

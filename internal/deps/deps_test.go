@@ -1,0 +1,279 @@
+package deps
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/deps.golden")
+
+const (
+	module = "github.com/dshx/dshx"
+	golden = "../../docs/deps.golden"
+)
+
+// A row forbids importer to import imported. Both are import paths, module-relative ones
+// beginning with "./"; a final "/..." takes in everything below.
+type row struct {
+	importer string
+	imported string
+	reach    reach
+	except   []string // importers among them that may
+	reason   string
+}
+
+type reach int
+
+const (
+	anyWay   reach = iota // neither by itself nor through what it imports
+	directly              // not by itself; what it imports may
+)
+
+var table = []row{
+	// sandboxpolicy decides and does nothing: what it knows of the disk comes through Facts.
+	{importer: "./sandboxpolicy", imported: "os/exec", reason: "policy is pure data, it runs nothing"},
+	{importer: "./sandboxpolicy", imported: "net", reason: "policy is pure data, it connects to nothing"},
+	{importer: "./sandboxpolicy", imported: "golang.org/x/sys/...", reason: "policy is pure data, it makes no system calls of its own"},
+	{importer: "./sandboxpolicy", imported: "./sandbox/...", reason: "what is allowed does not depend on how it is enforced"},
+	{importer: "./sandboxpolicy", imported: "./internal/...", reason: "the package is for everybody's use"},
+
+	// sandbox enforces; nothing in it knows the command line.
+	{importer: "./sandbox/...", imported: "./cmd/...", reason: "the library does not know the program"},
+	{importer: "./sandbox/...", imported: "./internal/...", reason: "the library does not know the program"},
+	{importer: "./sandbox/...", imported: "github.com/spf13/cobra", reason: "the library has no command line"},
+	{importer: "./sandbox/...", imported: "net/http", reason: "the library opens no connections, and net/http costs milliseconds at start"},
+
+	// One mechanism each, joined by sandbox alone.
+	{importer: "./sandbox/internal/seccomp", imported: "./sandboxpolicy", reason: "a filter is made from options; it knows no policy"},
+	{importer: "./sandbox/internal/seccomp", imported: "./sandbox/internal/supervise", reason: "mechanisms do not know each other"},
+	{importer: "./sandbox/internal/supervise", imported: "./sandbox/internal/seccomp", reason: "mechanisms do not know each other"},
+	{importer: "./sandbox/internal/...", imported: "./sandbox", reason: "sandbox is built from its parts, not the other way round"},
+
+	// Kernel interfaces stay behind sandbox/internal.
+	{importer: "./...", imported: "github.com/landlock-lsm/go-landlock/...", reach: directly,
+		except: []string{"./sandbox/internal/..."}, reason: "only the mechanism that owns it speaks Landlock"},
+
+	// The path of exec runs before the rest of the program is initialised (ADR 0008).
+	{importer: "./internal/oneshot", imported: "github.com/spf13/cobra", reason: "exec must not wait for the command tree"},
+	{importer: "./internal/oneshot", imported: "github.com/spf13/pflag", reason: "exec must not wait for the command tree"},
+	{importer: "./internal/oneshot", imported: "net/http", reason: "its package initialisation costs milliseconds"},
+	{importer: "./internal/oneshot", imported: "text/template", reason: "it switches off the linker's dead code elimination"},
+	{importer: "./internal/oneshot", imported: "encoding/gob", reason: "its package initialisation costs milliseconds"},
+
+	{importer: "./...", imported: "./cmd/...", except: []string{"./cmd/..."}, reason: "nobody imports the program"},
+	{importer: "./...", imported: "github.com/spf13/cobra", reach: directly,
+		except: []string{"./cmd/dshx"}, reason: "flags and wiring are the program's alone"},
+	{importer: "./...", imported: "github.com/seccomp/libseccomp-golang", reason: "it needs cgo; it is the oracle of one test behind a build tag (ADR 0004)"},
+	{importer: "./...", imported: "testing", reason: "tests do not belong in the program"},
+}
+
+// mayBeAbsent are forbidden names that nothing imports, so go list cannot know them; each
+// with where it is defined instead.
+var mayBeAbsent = map[string]string{
+	"github.com/seccomp/libseccomp-golang": "go.mod: imported under the build tag libseccomp only",
+}
+
+// A pkg is what this test reads of go list -json.
+type pkg struct {
+	ImportPath string
+	Standard   bool
+	Imports    []string
+	Deps       []string
+	Module     *struct {
+		Path, Version string
+		Main          bool
+	}
+}
+
+func goList(t *testing.T, args ...string) map[string]pkg {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("there is no go command in PATH")
+	}
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Standard,Imports,Deps,Module"}, args...)...)
+	cmd.Dir = "../.."
+	// As the program is shipped, whatever machine the test runs on.
+	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v\n%s", args, err, errs.String())
+	}
+	pkgs := map[string]pkg{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return pkgs
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkgs[p.ImportPath] = p
+	}
+}
+
+// match reports whether path is what pattern names.
+func match(pattern, path string) bool {
+	if rest, ok := strings.CutPrefix(pattern, "."); ok {
+		pattern = module + rest
+	}
+	if below, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return path == below || strings.HasPrefix(path, below+"/")
+	}
+	return path == pattern
+}
+
+// violations returns a line for each import that rows forbid, and for each row that
+// names something that is not there any more.
+func violations(rows []row, pkgs map[string]pkg, std map[string]pkg) []string {
+	var found []string
+	for _, r := range rows {
+		importers, known := 0, mayBeAbsent[r.imported] != ""
+		for path := range pkgs {
+			known = known || match(r.imported, path)
+		}
+		for path := range std {
+			known = known || match(r.imported, path)
+		}
+		for path, p := range pkgs {
+			if !match(r.importer, path) || (p.Module == nil || !p.Module.Main) {
+				continue
+			}
+			importers++
+			if slices.ContainsFunc(r.except, func(e string) bool { return match(e, path) }) {
+				continue
+			}
+			imports := p.Deps
+			if r.reach == directly {
+				imports = p.Imports
+			}
+			for _, imported := range imports {
+				if match(r.imported, imported) {
+					found = append(found, fmt.Sprintf("%s imports %s: %s", path, imported, r.reason))
+				}
+			}
+		}
+		for _, e := range r.except {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(pkgs)), func(path string) bool { return match(e, path) }) {
+				found = append(found, fmt.Sprintf("the row about %s excepts %s, which does not exist", r.importer, e))
+			}
+		}
+		if importers == 0 {
+			found = append(found, fmt.Sprintf("the row about %s is about nothing: no such package", r.importer))
+		}
+		if !known {
+			found = append(found, fmt.Sprintf("the row about %s forbids %s, which does not exist", r.importer, r.imported))
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func TestImportDirections(t *testing.T) {
+	for _, v := range violations(table, goList(t, "-deps", "./..."), goList(t, "std")) {
+		t.Error(v)
+	}
+}
+
+// The checker itself must find what it is for.
+func TestViolations_FindsWhatRowsForbid(t *testing.T) {
+	own := func(path string, imports, deps []string) pkg {
+		p := pkg{ImportPath: path, Imports: imports, Deps: deps}
+		p.Module = &struct {
+			Path, Version string
+			Main          bool
+		}{module, "", true}
+		return p
+	}
+	pkgs := map[string]pkg{
+		module + "/a":   own(module+"/a", []string{module + "/b"}, []string{module + "/b", "net"}),
+		module + "/b":   own(module+"/b", []string{"net"}, []string{"net"}),
+		module + "/c/d": own(module+"/c/d", nil, nil),
+	}
+	std := map[string]pkg{"net": {ImportPath: "net", Standard: true}}
+	for _, tc := range []struct {
+		name string
+		row  row
+		want string // a part of the only violation; empty: none
+	}{
+		{"directly", row{importer: "./b", imported: "net", reach: directly}, "/b imports net"},
+		{"through another", row{importer: "./a", imported: "net"}, "/a imports net"},
+		{"through another is no direct import", row{importer: "./a", imported: "net", reach: directly}, ""},
+		{"an exception", row{importer: "./...", imported: "net", except: []string{"./a", "./b"}}, ""},
+		{"an exception that is gone", row{importer: "./c/...", imported: "net", except: []string{"./gone"}}, "excepts ./gone"},
+		{"everybody, the importers' own packages included", row{importer: "./...", imported: "./b"}, "/a imports"},
+		{"nothing forbidden is imported", row{importer: "./c/...", imported: "./a"}, ""},
+		{"an importer that is gone", row{importer: "./gone", imported: "net"}, "no such package"},
+		{"an imported name that is gone", row{importer: "./a", imported: "nett"}, "does not exist"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := violations([]row{tc.row}, pkgs, std)
+			switch {
+			case tc.want == "" && len(got) > 0:
+				t.Errorf("violations: %q, want none", got)
+			case tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want)):
+				t.Errorf("violations: %q, want one with %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// docs/deps.golden shows a new module of the program in the diff that brings it.
+func TestModulesInTheProgram(t *testing.T) {
+	modules := map[string]bool{}
+	for _, p := range goList(t, "-deps", "./cmd/dshx") {
+		if p.Module != nil && !p.Module.Main {
+			modules[p.Module.Path+" "+p.Module.Version] = true
+		}
+	}
+	text := "# Modules linked into dshx; docs/dependencies.md says why. Written by make generate.\n"
+	for _, m := range slices.Sorted(maps.Keys(modules)) {
+		text += m + "\n"
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("the program's modules changed; is docs/dependencies.md still right? then run make generate\nhave:\n%swant:\n%s", text, want)
+	}
+}
+
+// Every module of the program has its entry in docs/dependencies.md.
+func TestModulesAreExplained(t *testing.T) {
+	explained, err := os.ReadFile("../../docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(list)) {
+		path, _, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok || path == "#" {
+			continue
+		}
+		if !bytes.Contains(explained, []byte("`"+path+"`")) {
+			t.Errorf("docs/dependencies.md says nothing about `%s`", path)
+		}
+	}
+}
