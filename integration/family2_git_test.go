@@ -162,7 +162,7 @@ chmod +x "$(git rev-parse --git-dir)/hooks/post-commit"
 				guarded := []string{filepath.Join(outer, "config"), filepath.Join(outer, "hooks"), filepath.Join(outer, "HEAD"),
 					filepath.Join(outer, "index"), filepath.Join(outer, "refs"), filepath.Join(super, ".gitmodules")}
 				unchanged := Unchanged(t, guarded...)
-				code := Snap(t, filepath.Join(own, "config"), filepath.Join(own, "hooks"))
+				code := snapPresent(t, filepath.Join(own, "config"), filepath.Join(own, "hooks"))
 				o := Opts{Dir: sub}
 				d.steps(t, o, daysWork)
 				if d.plain {
@@ -175,11 +175,23 @@ chmod +x "$(git rev-parse --git-dir)/hooks/post-commit"
 					t.Error("the post-commit hook did not run")
 				}
 				r := d.bash(o, plantAttempts, own).OK(t)
-				now := Snap(t, filepath.Join(own, "config"), filepath.Join(own, "hooks"))
+				now := snapPresent(t, filepath.Join(own, "config"), filepath.Join(own, "hooks"))
 				d.refusedOrGap(t, r, sameSnapshot(code, now), "protected-paths", "config and hooks of the submodule's git directory")
 			})
 		})
 	}
+}
+
+// snapPresent is a snapshot of those trees that are there.
+func snapPresent(t *testing.T, roots ...string) Snapshot {
+	t.Helper()
+	var present []string
+	for _, root := range roots {
+		if Exists(root) {
+			present = append(present, root)
+		}
+	}
+	return Snap(t, present...)
 }
 
 func sameSnapshot(a, b Snapshot) bool {
@@ -235,20 +247,27 @@ func TestF2_2_OddWorkspaces(t *testing.T) {
 					if argv[0] == "true" && warnings > 1 || argv[0] == "true" && warnings == 0 && r.Stderr != "" {
 						t.Errorf("want at most one warning: %s", r)
 					}
-					if e := r.Event("exited"); e != nil && e.Sandbox != nil && len(e.Sandbox.Notices) > 1 {
+					notices := 0
+					if e := r.Event("exited"); e != nil && e.Sandbox != nil {
+						for _, n := range e.Sandbox.Notices {
+							// Made only milliseconds before the run, which a
+							// coarse clock can't tell from during it.
+							if n.Kind != "git-dir-created" {
+								notices++
+							}
+						}
+					}
+					if notices > 1 {
 						t.Errorf("want at most one notice: %s", r)
 					}
 				}
 				if v.name == "hooks linked" && !d.plain {
 					hooks := filepath.Join(d.W, "tools", "hooks")
-					before := Snap(t, hooks, filepath.Join(d.W, ".git", "hooks"))
+					before := snapPresent(t, hooks, filepath.Join(d.W, ".git", "hooks"))
 					r := d.bash(Opts{}, `
 mkdir mine; echo evil > mine/pre-commit; chmod +x mine/pre-commit
 { rm .git/hooks; ln -s ../mine .git/hooks; cp mine/pre-commit tools/hooks/; echo evil > tools/hooks/pre-push; mv tools old; mv mine tools; } 2> /dev/null || true`)
-					now := Snapshot{}
-					if Exists(hooks) && Exists(filepath.Join(d.W, ".git", "hooks")) {
-						now = Snap(t, hooks, filepath.Join(d.W, ".git", "hooks"))
-					}
+					now := snapPresent(t, hooks, filepath.Join(d.W, ".git", "hooks"))
 					d.refusedOrGap(t, r, sameSnapshot(before, now), "protected-paths", "linked hooks and their target")
 				}
 			})
