@@ -72,7 +72,7 @@ func TestF2_17_PrivateTmp(t *testing.T) {
 		}
 		list := []step{
 			{"mktemp", `d=$(mktemp -d); f=$(mktemp); g=$(mktemp -t t.XXXXXX); ` + inside("$d") + "; " + inside("$f") + "; " + inside("$g"), ""},
-			{"here-document in bash", "cat <<E\nbash\nE\n" + `head -c 200000 /dev/zero | tr '\0' y > big; cat <<< "$(cat big)" | wc -c; rm big`, "bash\n200000\n"},
+			{"here-document in bash", "cat <<E\nbash\nE\n" + `head -c 200000 /dev/zero | tr '\0' y > big; cat <<< "$(cat big)" | tr -d '\n' | wc -c; rm big`, "bash\n200000\n"},
 			{"sort spills", `seq 200000 | sort -S 64k -rn > sorted; head -n1 sorted; rm sorted`, "200000\n"},
 			{"TMP and TEMP", `for v in "${TMP-$TMPDIR}" "${TEMP-$TMPDIR}"; do test "$v" = "$TMPDIR"; done`, ""},
 		}

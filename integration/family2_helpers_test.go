@@ -177,13 +177,15 @@ func (d *day) compile(name string, flags ...string) string {
 // there. It skips the test when there is none.
 func (d *day) working(name string, args ...string) string {
 	d.t.Helper()
+	// A home of its own, since the first start of some tools leaves traces.
+	home := d.Mkdir(filepath.Join(d.Root, "probe-home"))
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(dir, name)
 		if st, err := os.Stat(path); err != nil || st.IsDir() {
 			continue
 		}
 		// Through a shell, since a directory of PATH may be closed to the user.
-		r := d.OutsideOpts(Opts{Dir: "/", Env: []string{"PATH=" + first(dir)}},
+		r := d.OutsideOpts(Opts{Dir: "/", Env: []string{"PATH=" + first(dir), "HOME=" + home}},
 			append([]string{"sh", "-c", `exec "$@"`, "sh", path}, args...)...)
 		if r.Exit == 0 {
 			return path
