@@ -83,12 +83,9 @@ func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 // domain's, which saves every command the hand-over between two threads. It
 // is for a program that runs one command and ends, like dshx itself.
 //
-// The goroutine must be locked to a thread other than the main one, which is
-// restricted for good; it alone may use the domain.
+// The goroutine must be locked to its thread, which is restricted for good; it
+// alone may use the domain.
 func NewDomainHere(p *sandboxpolicy.Policy) (*Domain, error) {
-	if unix.Gettid() == unix.Getpid() {
-		return nil, errors.New("the main thread can't be a domain's")
-	}
 	d, err := newDomain(p)
 	if err != nil {
 		return nil, err
@@ -169,8 +166,7 @@ type threadReady struct {
 func (d *Domain) thread(ready chan<- threadReady) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The main thread stands for the process in signals and in /proc, and
-		// the runtime never ends it: another one must do.
+		// The runtime never ends the main thread: another one must do.
 		inner := make(chan threadReady, 1)
 		go d.thread(inner)
 		ready <- <-inner

@@ -91,9 +91,6 @@ func (s *Scope) Notices() []sandboxpolicy.Notice {
 	return append(append([]sandboxpolicy.Notice{}, s.notices...), s.Domain.Notices()...)
 }
 
-// Sweep removes what scopes of this user that were killed left behind.
-func (s *Scope) Sweep() { s.tmp.Sweep() }
-
 // Close ends every process of the scope and removes its private directory.
 func (s *Scope) Close() error {
 	err := s.Domain.Close()
@@ -110,18 +107,16 @@ func (s *Scope) Exit() error {
 }
 
 func (s *Scope) removeTmp() error {
-	if s.tmp == nil {
+	if s.tmp == nil || s.tmp.RemoveEmpty() {
 		return nil
 	}
-	return s.tmp.Remove()
+	// On another thread: this one may be under a filter whose supervisor, which
+	// would have to answer for a chmod, has ended.
+	done := make(chan error, 1)
+	go func() { done <- s.tmp.Remove() }()
+	return <-done
 }
 
 // Spill makes a private directory, outside of the workspace and kept for the
-// caller, for output that was cut.
-func Spill(avoid string) (string, error) {
-	d, err := tmpdir.New(avoid)
-	if err != nil {
-		return "", err
-	}
-	return d.Path, d.Keep()
-}
+// caller (a week), for output that was cut.
+func Spill(avoid string) (string, error) { return tmpdir.NewKept(avoid) }

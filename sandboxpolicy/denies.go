@@ -157,6 +157,11 @@ func (b *builder) addDenies() error {
 			} else if !strings.HasPrefix(baseOf(root), "dshx-") {
 				continue
 			}
+			// Where no run of this user has been, the deny would only cost a
+			// Landlock rule for every entry of /tmp.
+			if _, err := b.r.facts.Lstat(root); err != nil && !within(p.tmp, root) {
+				continue
+			}
 			r := PathRule{Path: root, Access: Read, why: whyOtherTmp, Rule: Rule{"private directories of other runs", originPreset}}
 			if below(p.tmp, root) {
 				r.Except = []string{p.tmp}

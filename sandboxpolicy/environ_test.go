@@ -76,7 +76,7 @@ func TestEnviron_Caches(t *testing.T) {
 	f := newFake(map[string]string{"/home/u/go/pkg/mod": "dir", "/home/u/.cargo": "dir"})
 	p, _ := resolve(t, f, Request{})
 	c := p.CacheDir()
-	if !strings.HasPrefix(c, "/home/u/.cache/dshx/ws-") {
+	if !strings.HasPrefix(c, "/home/u/.cache/dshx/ws") {
 		t.Fatalf("cache area %q", c)
 	}
 	wantVerdict(t, p, OpWrite, c+"/go-build/x", true, "cache area")

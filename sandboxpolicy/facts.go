@@ -2,7 +2,6 @@ package sandboxpolicy
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -58,29 +57,9 @@ var (
 
 // ReadFile reads a regular file of at most MaxConfigBytes.
 func (OSFacts) ReadFile(path string) ([]byte, error) {
-	// A FIFO in the workspace must not stop dshx: O_NONBLOCK makes its open
-	// return at once, open(2); the type is judged on the open descriptor.
-	f, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	data, err := readSmall(path)
 	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !fi.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errNotRegular}
-	}
-	if fi.Size() > MaxConfigBytes {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errTooLarge}
-	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxConfigBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > MaxConfigBytes {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errTooLarge}
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
 	return data, nil
 }
@@ -114,7 +93,7 @@ func (f OSFacts) OtherHomes() []string {
 }
 
 func (OSFacts) accounts(yield func(uid int, home string) bool) {
-	data, err := os.ReadFile(passwdFile)
+	data, err := readSmall(passwdFile)
 	if err != nil {
 		return
 	}

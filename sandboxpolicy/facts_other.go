@@ -2,4 +2,10 @@
 
 package sandboxpolicy
 
-const openNonblock = 0
+import "errors"
+
+// Paths of a policy are Unix paths; elsewhere nothing can be resolved, and
+// nothing is granted.
+func lookDirect(string) entry { return entry{} }
+
+func readSmall(string) ([]byte, error) { return nil, errors.ErrUnsupported }

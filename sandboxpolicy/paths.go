@@ -62,8 +62,9 @@ func isClean(path string) bool {
 // to the parent of where the link leads. What does not exist keeps its name,
 // so that a rule holds for what appears later. Every entry is looked at once.
 type resolver struct {
-	facts Facts
-	seen  map[string]entry
+	facts  Facts
+	direct bool // facts is OSFacts itself: ask the system without its allocations
+	seen   map[string]entry
 }
 
 type entry struct {
@@ -88,7 +89,8 @@ const maxLinks = 40
 var errLoop = errors.New("too many levels of symbolic links")
 
 func newResolver(f Facts) *resolver {
-	return &resolver{facts: f, seen: make(map[string]entry, 256)}
+	_, direct := f.(OSFacts)
+	return &resolver{facts: f, direct: direct, seen: make(map[string]entry, 160)}
 }
 
 // look returns what is at path, whose parent is resolved.
@@ -99,6 +101,8 @@ func (r *resolver) look(path string) entry {
 	var e entry
 	if path == "/" {
 		e.kind = entryDir
+	} else if r.direct {
+		e = lookDirect(path)
 	} else if fi, err := r.facts.Lstat(path); err == nil {
 		switch m := fi.Mode(); {
 		case m&fs.ModeSymlink != 0:

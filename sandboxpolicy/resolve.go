@@ -1,8 +1,6 @@
 package sandboxpolicy
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"strings"
 )
@@ -503,7 +501,7 @@ func (b *builder) findTmp() error {
 			}
 		}
 		if base != "" {
-			if dir, _, err := b.r.real(join(base, "dshx/ws-"+cacheName(p.workspace))); err == nil {
+			if dir, _, err := b.r.real(join(base, "dshx/ws"+cacheName(p.workspace))); err == nil {
 				p.cache = dir
 			}
 		}
@@ -511,11 +509,19 @@ func (b *builder) findTmp() error {
 	return nil
 }
 
-// cacheName is a name for the workspace that another can't take: its cache
-// would reach this one's builds.
+// cacheName is a name for the workspace that no other has: another's cache
+// would reach this one's builds. It is the path itself, escaped, and cut into
+// directories that no whole name equals: names have at most 255 bytes.
 func cacheName(ws string) string {
-	sum := sha256.Sum256([]byte(ws))
-	return hex.EncodeToString(sum[:10])
+	const most = 200
+	s := strings.NewReplacer("+", "+p", "/", "+s").Replace(ws)
+	var b strings.Builder
+	for len(s) > most {
+		b.WriteString(s[:most])
+		b.WriteString("-/")
+		s = s[most:]
+	}
+	return b.String() + s + "="
 }
 
 func (b *builder) addAllows() error {

@@ -13,7 +13,7 @@ func (p *Policy) Promises() []Promise {
 	}
 	if p.mode != modeFull {
 		out = append(out, PromiseWrite, PromiseSecrets)
-		if p.protects() {
+		if p.Protects() {
 			out = append(out, PromiseProtectedPaths)
 		}
 		out = append(out, PromiseMetadata, PromiseUnixSockets, PromiseUnixDatagram, PromiseAbstractSockets)
@@ -30,8 +30,8 @@ func (p *Policy) Promises() []Promise {
 	return append(out, PromiseLifetime)
 }
 
-// protects reports whether anything is protected, without listing it.
-func (p *Policy) protects() bool {
+// Protects reports whether Protected lists anything, without making the list.
+func (p *Policy) Protects() bool {
 	if len(p.protAt) > 0 {
 		return true
 	}

@@ -7,7 +7,6 @@ import (
 	"runtime"
 
 	"github.com/dshx/dshx/internal/oneshot"
-	"golang.org/x/sys/unix"
 )
 
 // ExecUsage is what `dshx exec --help` prints.
@@ -41,7 +40,9 @@ func ExecMain(args []string) int {
 		return oneshot.ExitUsage
 	}
 	f.Request.Environ = os.Environ()
-	return offMain(oneshot.Options{
+	// The main goroutine's thread becomes the domain's.
+	runtime.LockOSThread()
+	return oneshot.Run(oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,
 		TTY: f.TTY, PassFD: f.PassFD, JSON: f.JSON, StatusFD: f.StatusFD, Quiet: f.Quiet,
 		RequireFull: f.RequireFull,
@@ -53,23 +54,4 @@ func Fail(err error) int {
 	_, exit := oneshot.Classify(err)
 	fmt.Fprintf(os.Stderr, "dshx: %v\n", err)
 	return exit
-}
-
-// offMain runs the command on a thread that is not the main one, as its domain
-// needs, and with one processor for Go code: there is next to no work to
-// divide, and every hand-over between two costs more than it gains.
-func offMain(o oneshot.Options) int {
-	runtime.GOMAXPROCS(1)
-	exit := make(chan int)
-	var run func()
-	run = func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			go run() // while this goroutine keeps the main thread
-			select {}
-		}
-		exit <- oneshot.Run(o)
-	}
-	go run()
-	return <-exit
 }

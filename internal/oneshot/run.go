@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dshx/dshx/internal/sigpipe"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"golang.org/x/sys/unix"
@@ -51,8 +52,8 @@ const (
 )
 
 // Run runs the command and returns the status that dshx exits with. Its
-// goroutine's thread becomes the domain's: it must be locked to one that is
-// not the main thread, and the process is to exit afterwards.
+// goroutine, which must be locked to its thread, makes that the domain's: the
+// process is to exit afterwards.
 func Run(o Options) int {
 	r := &run{o: o}
 	code, err := r.run()
@@ -193,8 +194,9 @@ func requireFull(e sandbox.Enforcement) error {
 
 // plain runs the command on streams that are not a terminal of its own.
 func (r *run) plain() (int, error) {
-	sig := newSignals()
-	defer sig.stop()
+	if err := sigpipe.Catch(passed...); err != nil {
+		return 0, err
+	}
 	if err := r.cmd.Exclusive(stopSelf); err != nil {
 		return 0, err
 	}
@@ -202,8 +204,7 @@ func (r *run) plain() (int, error) {
 		return 0, err
 	}
 	r.started()
-	go sig.forward(r.cmd)
-	go r.scope.Sweep()
+	go forward(r.cmd)
 	return r.finish()
 }
 

@@ -1,51 +1,26 @@
 package oneshot
 
 import (
-	"os"
-	"os/signal"
-
+	"github.com/dshx/dshx/internal/sigpipe"
 	"github.com/dshx/dshx/sandbox"
 	"golang.org/x/sys/unix"
 )
 
-// signals passes on what dshx receives.
-type signals struct {
-	ch chan os.Signal
-	// fromTerminal: the terminal sends its own signals to the command as well
-	// as to dshx, which is in the same process group.
-	fromTerminal bool
-}
+// passed are the signals that go on to the command.
+var passed = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
+	unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP}
 
-func newSignals() *signals {
-	s := &signals{ch: make(chan os.Signal, 64)}
-	signal.Notify(s.ch, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
-		unix.SIGWINCH, unix.SIGCONT, unix.SIGTSTP)
-	return s
-}
-
-func (s *signals) stop() { signal.Stop(s.ch) }
-
-func (s *signals) forward(c *sandbox.Cmd) {
-	for sig := range s.ch {
-		n := sig.(unix.Signal)
-		switch n {
-		case unix.SIGINT, unix.SIGQUIT, unix.SIGTSTP, unix.SIGWINCH:
-			// The command would see it twice.
-			if inForeground() {
-				continue
-			}
+// forward passes on what processes send to dshx. What the kernel sends for a
+// key or a terminal that is gone, it sends to the command as well, which is in
+// the same process group.
+func forward(c *sandbox.Cmd) {
+	for {
+		s, err := sigpipe.Next()
+		if err != nil {
+			return
 		}
-		_ = c.Signal(n)
+		if !s.FromKernel() {
+			_ = c.Signal(s.Number)
+		}
 	}
-}
-
-// inForeground reports whether a terminal's signals go to this process group.
-func inForeground() bool {
-	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	fg, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
-	return err == nil && fg == unix.Getpgrp()
 }

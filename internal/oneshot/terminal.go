@@ -1,11 +1,11 @@
 package oneshot
 
 import (
-	"os"
-	"os/signal"
+	"runtime"
 	"sync"
 	"time"
 
+	"github.com/dshx/dshx/internal/sigpipe"
 	"github.com/dshx/dshx/sandbox"
 	"golang.org/x/sys/unix"
 )
@@ -55,10 +55,14 @@ func (o *outer) restore() {
 		return
 	}
 	// A background process that sets its terminal is stopped by SIGTTOU
-	// unless it ignores it: tcsetattr(3).
-	signal.Ignore(unix.SIGTTOU)
+	// unless it blocks it: tcsetattr(3).
+	runtime.LockOSThread()
+	var block, old unix.Sigset_t
+	block.Val[0] = 1 << (unix.SIGTTOU - 1)
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old)
 	_ = unix.IoctlSetTermios(o.fd, unix.TCSETSF, o.saved)
-	signal.Reset(unix.SIGTTOU)
+	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
+	runtime.UnlockOSThread()
 	o.saved = nil
 }
 
@@ -74,12 +78,10 @@ func (o *outer) size() (rows, cols uint16) {
 	return 24, 80
 }
 
-// ending signals are passed to a command that has a terminal; each would end
-// dshx, and with it leave the caller's terminal raw.
-var endingSignals = []os.Signal{
-	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2,
-	unix.SIGXCPU, unix.SIGVTALRM, unix.SIGPROF, unix.SIGIO, unix.SIGPIPE, unix.SIGTSTP,
-}
+// inTerminalSignals are what dshx must not die of while the caller's terminal
+// is raw: all that can be caught and would end or stop it.
+var inTerminalSignals = append([]unix.Signal{unix.SIGCHLD, unix.SIGALRM, unix.SIGXCPU, unix.SIGVTALRM, unix.SIGIO, unix.SIGPIPE,
+	unix.SIGTTIN, unix.SIGTTOU}, passed...)
 
 // inTerminal runs the command on a terminal of its own.
 func (r *run) inTerminal() (code int, err error) {
@@ -90,9 +92,9 @@ func (r *run) inTerminal() (code int, err error) {
 	rows, cols := o.size()
 	r.cmd.Terminal = &sandbox.Terminal{Rows: rows, Cols: cols}
 
-	sigs := make(chan os.Signal, 64)
-	signal.Notify(sigs, append([]os.Signal{unix.SIGWINCH, unix.SIGCONT, unix.SIGCHLD}, endingSignals...)...)
-	defer signal.Stop(sigs)
+	if err := sigpipe.Catch(inTerminalSignals...); err != nil {
+		return 0, err
+	}
 	defer o.restore()
 
 	t := &session{r: r, outer: o, done: make(chan struct{}), drained: make(chan struct{})}
@@ -107,10 +109,9 @@ func (r *run) inTerminal() (code int, err error) {
 	}
 	r.started()
 	o.raw()
-	go t.signals(sigs)
+	go t.signals()
 	go t.input()
 	go t.output()
-	go r.scope.Sweep()
 
 	err = r.cmd.Wait()
 	close(t.done)
@@ -151,21 +152,26 @@ func (t *session) protect() {
 	}
 }
 
-func (t *session) signals(sigs <-chan os.Signal) {
+func (t *session) signals() {
 	defer t.protect()
-	for s := range sigs {
-		switch n := s.(unix.Signal); n {
+	for {
+		s, err := sigpipe.Next()
+		if err != nil {
+			return
+		}
+		switch s.Number {
 		case unix.SIGWINCH:
 			_ = t.r.cmd.Terminal.Resize(t.outer.size())
 		case unix.SIGCHLD:
 			t.r.cmd.Reap()
 		case unix.SIGCONT:
-			// After a stop that was no Ctrl-Z of the command's.
 			t.outer.raw()
 			_ = t.r.cmd.Terminal.Resize(t.outer.size())
 			_ = t.r.cmd.SignalGroup(unix.SIGCONT)
+		case unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE:
+			// Reads and writes report it.
 		default:
-			_ = t.r.cmd.Signal(n)
+			_ = t.r.cmd.Signal(s.Number)
 		}
 	}
 }

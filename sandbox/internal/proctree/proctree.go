@@ -8,7 +8,6 @@
 package proctree
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"os"
 	"strconv"
@@ -37,7 +36,7 @@ func NewMarker() *Marker {
 		return nil
 	}
 	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand
+	Random(b[:])
 	// The top bit stays clear: RLIM_INFINITY is all ones. The next one is
 	// set, so that no limit that means something looks like a mark.
 	return &Marker{base: uint64(binary.NativeEndian.Uint32(b[:])&0x3fffffff|0x40000000) << 32}

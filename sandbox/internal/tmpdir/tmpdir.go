@@ -2,9 +2,8 @@
 // TMPDIR and where the output that was cut is kept.
 //
 // They lie in one directory of the user's, BASE/dshx-UID (0700, checked), so
-// that what a killed dshx left behind can be found and swept by the next. Each
-// has a lock file beside it that its owner holds with flock(2) as long as it
-// lives.
+// that what a killed dshx left behind can be found and swept by the next: the
+// owner of each holds it locked with flock(2) as long as it lives.
 //
 // Removal works by descriptors and never follows a link: what the confined
 // command puts into its TMPDIR, or swaps for a link while it's being removed,
@@ -12,12 +11,14 @@
 package tmpdir
 
 import (
-	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/dshx/dshx/sandbox/internal/proctree"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,18 +34,37 @@ type Dir struct {
 
 	parent int // BASE/dshx-UID
 	name   string
-	lock   int
+	fd     int  // the directory, locked
+	others bool // there may be others in parent
 }
 
 // New makes a private directory that lies outside of avoid (the workspace)
 // where there is a choice: a workspace that holds every base has none.
-func New(avoid string) (*Dir, error) {
+func New(avoid string) (*Dir, error) { return make1("", avoid) }
+
+// NewKept makes a private directory that no sweep removes before it is
+// keptFor old, and returns its path.
+func NewKept(avoid string) (string, error) {
+	d, err := make1(keptPrefix, avoid)
+	if err != nil {
+		return "", err
+	}
+	d.close()
+	return d.Path, nil
+}
+
+const (
+	keptPrefix = "kept-"
+	keptFor    = 7 * 24 * time.Hour
+)
+
+func make1(prefix, avoid string) (*Dir, error) {
 	var first error
 	if within(bases[0], avoid) && within(bases[1], avoid) {
 		avoid = ""
 	}
 	for _, base := range bases {
-		d, err := newIn(base, avoid)
+		d, err := newIn(base, prefix, avoid)
 		if err == nil {
 			return d, nil
 		}
@@ -55,137 +75,162 @@ func New(avoid string) (*Dir, error) {
 	return nil, fmt.Errorf("no place for a private TMPDIR: %w; make /var/tmp or /tmp writable", first)
 }
 
-func newIn(base, avoid string) (*Dir, error) {
+func newIn(base, prefix, avoid string) (*Dir, error) {
 	path := base + "/dshx-" + strconv.Itoa(unix.Geteuid())
 	if avoid != "" && (within(path, avoid) || within(avoid, path)) {
 		return nil, fmt.Errorf("%s is in the workspace", path)
 	}
-	parent, err := openParent(path)
+	parent, others, err := openParent(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for range 100 {
 		var b [8]byte
-		_, _ = rand.Read(b[:]) // never fails: crypto/rand
-		name := strconv.FormatUint(uint64(b[0])<<40|uint64(b[1])<<32|uint64(b[2])<<24|uint64(b[3])<<16|uint64(b[4])<<8|uint64(b[5]), 36)
-		lock, err := unix.Openat(parent, name+".lock", unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
-		if err == unix.EEXIST {
-			continue
+		proctree.Random(b[:])
+		name := prefix + strconv.FormatUint(binary.NativeEndian.Uint64(b[:]), 36)
+		fd, err := makeLocked(parent, name)
+		if err == nil {
+			return &Dir{Path: path + "/" + name, parent: parent, name: name, fd: fd, others: others}, nil
 		}
-		if err != nil {
+		if err != unix.EEXIST {
 			_ = unix.Close(parent)
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, fmt.Errorf("%s/%s: %w", path, name, err)
 		}
-		d := &Dir{Path: path + "/" + name, parent: parent, name: name, lock: lock}
-		if err := unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			err = unix.Mkdirat(parent, name, 0o700)
-			if err == nil {
-				// The caller's umask may be anything.
-				err = unix.Fchmodat(parent, name, 0o700, 0)
-			}
-			if err == nil {
-				return d, nil
-			}
-			_ = d.Remove()
-			return nil, fmt.Errorf("%s: %w", d.Path, err)
-		}
-		_ = unix.Close(lock) // a sweep was faster; it removes the file
 	}
 	_ = unix.Close(parent)
 	return nil, fmt.Errorf("%s: no free name", path)
+}
+
+// makeLocked makes a directory and locks it. EEXIST: the name is taken, or a
+// sweep got in between and has removed it again.
+func makeLocked(parent int, name string) (int, error) {
+	if err := unix.Mkdirat(parent, name, 0o700); err != nil {
+		return -1, err
+	}
+	fd, err := openForRemoval(parent, name) // makes it 0700 under every umask
+	if err == unix.ENOENT {
+		return -1, unix.EEXIST
+	}
+	if err != nil {
+		_ = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		if err = unix.Fstat(fd, &st); err == nil && st.Nlink > 0 {
+			return fd, nil
+		}
+	}
+	_ = unix.Close(fd)
+	return -1, unix.EEXIST
+}
+
+func (d *Dir) close() {
+	_ = unix.Close(d.fd)
+	_ = unix.Close(d.parent)
+	d.fd, d.parent = -1, -1
 }
 
 func within(path, dir string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// openParent opens or makes the user's directory. In a directory that
-// everybody writes somebody else may have made it first.
-func openParent(path string) (int, error) {
+// openParent opens or makes the user's directory, and tells whether it may hold
+// something. In a directory that everybody writes somebody else may have made
+// it first.
+func openParent(path string) (fd int, others bool, err error) {
 	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	at, err := unix.Open(path, unix.O_PATH|flags, 0)
 	if err == unix.ENOENT {
 		if err := unix.Mkdir(path, 0o700); err != nil && err != unix.EEXIST {
-			return -1, err
+			return -1, false, err
 		}
 		at, err = unix.Open(path, unix.O_PATH|flags, 0)
 	}
 	if err != nil {
-		return -1, err
+		return -1, false, err
 	}
 	defer unix.Close(at)
 	var st unix.Stat_t
 	if err := unix.Fstat(at, &st); err != nil {
-		return -1, err
+		return -1, false, err
 	}
 	if int(st.Uid) != unix.Geteuid() {
-		return -1, errors.New("belongs to somebody else")
+		return -1, false, errors.New("belongs to somebody else")
 	}
 	if st.Mode&0o7777 != 0o700 { // the umask, when it was made
 		if err := chmodPath(at); err != nil {
-			return -1, err
+			return -1, false, err
 		}
 	}
-	return unix.Openat(at, ".", unix.O_RDONLY|flags, 0)
+	// A directory's links are two and one for each directory in it, or one
+	// where the file system doesn't count them.
+	fd, err = unix.Openat(at, ".", unix.O_RDONLY|flags, 0)
+	return fd, st.Nlink != 2, err
 }
 
 // chmodPath makes a directory its owner's alone, by an O_PATH descriptor of
 // the very directory: fchmodat(2) would follow a link that took its place.
 func chmodPath(fd int) error { return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), 0o700) }
 
-// Remove removes the directory with everything in it. What can't be removed
-// is left for a later sweep, and reported.
+// RemoveEmpty removes the directory if it is empty and nothing else has to be
+// looked at, and reports whether it did: the common case, in two system calls.
+func (d *Dir) RemoveEmpty() bool {
+	if d.fd < 0 {
+		return true
+	}
+	if d.others || unix.Unlinkat(d.parent, d.name, unix.AT_REMOVEDIR) != nil {
+		return false
+	}
+	d.close()
+	return true
+}
+
+// Remove removes the directory with everything in it, and what others that
+// were killed have left. What can't be removed is left for a later sweep, and
+// reported.
 func (d *Dir) Remove() error {
-	if d.lock < 0 {
+	if d.fd < 0 {
 		return nil
 	}
 	err := removeAt(d.parent, d.name)
-	if err == nil {
-		err = unix.Unlinkat(d.parent, d.name+".lock", 0)
+	if d.others {
+		d.sweep()
 	}
-	_ = unix.Close(d.lock)
-	_ = unix.Close(d.parent)
-	d.lock, d.parent = -1, -1
+	d.close()
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", d.Path, err)
 	}
 	return nil
 }
 
-// Keep leaves the directory for good: no sweep removes it while its lock file
-// is gone.
-func (d *Dir) Keep() error {
-	err := unix.Unlinkat(d.parent, d.name+".lock", 0)
-	_ = unix.Close(d.lock)
-	_ = unix.Close(d.parent)
-	d.lock, d.parent = -1, -1
-	return err
-}
-
-// Sweep removes the directories whose owners are gone.
-func (d *Dir) Sweep() {
+// sweep removes the directories whose owners are gone, and kept ones that are
+// old.
+func (d *Dir) sweep() {
 	fd, err := unix.Openat(d.parent, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
+	defer unix.Close(fd)
 	names, err := list(fd)
-	_ = unix.Close(fd)
 	if err != nil {
 		return
 	}
-	for _, n := range names {
-		name, ok := strings.CutSuffix(n, ".lock")
-		if !ok || name == d.name {
+	for _, name := range names {
+		if name == d.name {
 			continue
 		}
-		lock, err := unix.Openat(d.parent, n, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		at, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			continue
 		}
-		if unix.Flock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil && removeAt(d.parent, name) == nil {
-			_ = unix.Unlinkat(d.parent, n, 0)
+		var st unix.Stat_t
+		young := strings.HasPrefix(name, keptPrefix) &&
+			(unix.Fstat(at, &st) != nil || time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) < keptFor)
+		if !young && unix.Flock(at, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = removeAt(fd, name)
 		}
-		_ = unix.Close(lock)
+		_ = unix.Close(at)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,10 +34,8 @@ func TestNew_IsPrivateAndGoneAfterwards(t *testing.T) {
 	if err := d.Remove(); err != nil {
 		t.Error(err)
 	}
-	for _, p := range []string{d.Path, d.Path + ".lock"} {
-		if _, err := os.Lstat(p); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", p, err)
-		}
+	if _, err := os.Lstat(d.Path); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", d.Path, err)
 	}
 }
 
@@ -105,7 +104,7 @@ func TestSweep_TakesOnlyWhatNobodyHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(dead.Path, "f"), nil, 0o600)
-	unix.Close(dead.lock) // as a kill would
+	dead.close() // as a kill would
 	live, err := New("/no/such")
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +114,27 @@ func TestSweep_TakesOnlyWhatNobodyHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Remove()
-	d.Sweep()
+	kept, err := NewKept("/no/such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := NewKept("/no/such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(kept)
+	past := time.Now().Add(-2 * keptFor)
+	os.Chtimes(old, past, past)
+	if d.RemoveEmpty() {
+		t.Error("others were there, and were not looked at")
+	}
+	d.Remove()
+	if _, err := os.Lstat(kept); err != nil {
+		t.Errorf("a kept one is gone: %v", err)
+	}
+	if _, err := os.Lstat(old); !os.IsNotExist(err) {
+		t.Errorf("an old kept one is still there: %v", err)
+	}
 	if _, err := os.Lstat(dead.Path); !os.IsNotExist(err) {
 		t.Errorf("the dead one is still there: %v", err)
 	}
