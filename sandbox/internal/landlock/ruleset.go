@@ -1,6 +1,7 @@
 package landlock
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"unsafe"
@@ -73,7 +74,7 @@ type builder struct {
 	handled uint64
 	out     *Ruleset
 	split   map[string]bool // directories whose entries must be judged one by one
-	buf     []byte
+	free    [][]byte        // buffers not in use
 }
 
 func (b *builder) build() error {
@@ -208,6 +209,9 @@ func within(path, dir string) bool {
 	return path == dir || dir == "/" || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
 }
 
+// entries grants what is in a directory, one by one. This is most of what a
+// start costs, so nothing is allocated for an entry, and the calls, none of
+// which waits for anything, bypass the Go scheduler.
 func (b *builder) entries(dir string, rights uint64, op sandboxpolicy.Op) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -215,40 +219,74 @@ func (b *builder) entries(dir string, rights uint64, op sandboxpolicy.Op) error 
 		return nil
 	}
 	defer unix.Close(fd)
-	names, err := b.list(fd)
-	if err != nil {
-		b.out.Missing = append(b.out.Missing, dir)
-		return nil
-	}
-	prefix := dir
 	if dir != "/" {
-		prefix += "/"
+		dir += "/"
 	}
-	for _, e := range names {
-		if e.kind == unix.DT_LNK || e.kind == unix.DT_SOCK {
-			continue // a rule is for what a path leads to; sockets are the supervisor's
+	path := append(make([]byte, 0, len(dir)+256), dir...)
+	buf := b.buffer()
+	defer func() { b.free = append(b.free, buf) }()
+	for {
+		n, _, e := unix.RawSyscall(unix.SYS_GETDENTS64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
+		if e != 0 {
+			b.out.Missing = append(b.out.Missing, dir)
+			return nil
 		}
-		path := prefix + e.name
-		if b.split[path] {
-			if err := b.entries(path, rights, op); err != nil {
+		if n == 0 {
+			return nil
+		}
+		for rest := buf[:n]; len(rest) > 19; {
+			// getdents64(2): length at byte 16, type at 18, name from 19 up
+			// to a NUL.
+			length := int(rest[16]) | int(rest[17])<<8
+			if length < 20 || length > len(rest) {
+				break
+			}
+			kind, name := rest[18], rest[19:length]
+			rest = rest[length:]
+			end := bytes.IndexByte(name, 0)
+			if end <= 0 || name[0] == '.' && (end == 1 || end == 2 && name[1] == '.') {
+				continue
+			}
+			if kind == unix.DT_LNK || kind == unix.DT_SOCK {
+				continue // a rule is for what a path leads to; sockets are the supervisor's
+			}
+			path = append(path[:len(dir)], name[:end]...)
+			if err := b.entry(fd, &name[0], path, kind, rights, op); err != nil {
 				return err
 			}
-			continue
-		}
-		if !b.p.Verdict(op, path).Allow {
-			continue
-		}
-		efd, err := unix.Openat(fd, e.name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-		if err != nil {
-			continue
-		}
-		err = b.ruleFor(efd, e.kind, rights)
-		_ = unix.Close(efd)
-		if err != nil {
-			return err
 		}
 	}
-	return nil
+}
+
+// buffer returns memory for one level of directories, from the heap: on the
+// stack it would have to grow, and be copied, for the first one.
+func (b *builder) buffer() []byte {
+	if n := len(b.free); n > 0 {
+		buf := b.free[n-1]
+		b.free = b.free[:n-1]
+		return buf
+	}
+	return make([]byte, bufferBytes)
+}
+
+// bufferBytes is a variable so that the compiler puts buffers on the heap.
+var bufferBytes = 8 << 10
+
+// entry grants one entry of an open directory. name ends with a NUL.
+func (b *builder) entry(dir int, name *byte, path []byte, kind byte, rights uint64, op sandboxpolicy.Op) error {
+	if b.split[string(path)] {
+		return b.entries(string(path), rights, op)
+	}
+	if !b.p.Verdict(op, unsafe.String(&path[0], len(path))).Allow {
+		return nil
+	}
+	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(name)), unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, 0, 0)
+	if e != 0 {
+		return nil // it has gone
+	}
+	err := b.ruleFor(int(fd), kind, rights)
+	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+	return err
 }
 
 // device grants one device for reading and writing, or a directory of them.
@@ -296,43 +334,4 @@ func (b *builder) add(fd int, rights uint64) error {
 		return nil // an internal file system (a nsfs or pipefs mount): nothing to grant
 	}
 	return e
-}
-
-type entry struct {
-	name string
-	kind byte
-}
-
-// list reads a directory with the types of its entries, without a stat for
-// each.
-func (b *builder) list(fd int) ([]entry, error) {
-	if b.buf == nil {
-		b.buf = make([]byte, 32<<10)
-	}
-	out := make([]entry, 0, 64)
-	for {
-		n, err := unix.Getdents(fd, b.buf)
-		if err != nil {
-			return nil, err
-		}
-		if n <= 0 {
-			return out, nil
-		}
-		for rest := b.buf[:n]; len(rest) > 19; {
-			// getdents64(2): length at byte 16, type at 18, name from 19.
-			length := int(rest[16]) | int(rest[17])<<8
-			if length < 20 || length > len(rest) {
-				break
-			}
-			name := rest[19:length]
-			if i := strings.IndexByte(unsafe.String(&name[0], len(name)), 0); i >= 0 {
-				name = name[:i]
-			}
-			kind := rest[18]
-			rest = rest[length:]
-			if s := string(name); s != "." && s != ".." && s != "" {
-				out = append(out, entry{s, kind})
-			}
-		}
-	}
 }

@@ -126,6 +126,10 @@ func makeLocked(parent int, name string) (int, error) {
 }
 
 func (d *Dir) close() {
+	if base, _, _ := strings.Cut(d.Path, "/dshx-"); base != bases[0] {
+		// Rarely used, and where it is there every policy must leave it out.
+		_ = unix.Rmdir(d.Path[:len(d.Path)-len(d.name)-1])
+	}
 	_ = unix.Close(d.fd)
 	_ = unix.Close(d.parent)
 	d.fd, d.parent = -1, -1
