@@ -265,6 +265,35 @@ func TestF2_7_Uv(t *testing.T) {
 	})
 }
 
+// Accounts of services and containers often have no home that could be used.
+func TestF2_7_NoHome(t *testing.T) {
+	daily(t, func(t *testing.T, d *day) {
+		if d.plain {
+			skip(t, "DSHX_IT_PLAIN=1: nothing makes a cache")
+		}
+		closed := d.Mkdir(filepath.Join(d.O, "closed"))
+		if err := os.Chmod(closed, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		missing := filepath.Join(d.O, "missing")
+		for name, home := range map[string]string{"missing": "HOME=" + missing, "unset": "HOME", "not writable": "HOME=" + closed, "a file": "HOME=/dev/null"} {
+			t.Run(name, func(t *testing.T) {
+				r := d.bash(Opts{Env: []string{home}}, `
+for v in "$XDG_CACHE_HOME" "$GOCACHE" "$npm_config_cache" "$PIP_CACHE_DIR"; do mkdir -p "$v/x"; echo y > "$v/x/y"; cat "$v/x/y" > /dev/null; done`)
+				if r.Exit != 0 {
+					t.Errorf("want exit 0: %s", r)
+				}
+				if len(lines(r.Stderr)) > 1 {
+					t.Errorf("want at most one warning: %s", r)
+				}
+			})
+		}
+		if Exists(missing) {
+			t.Errorf("a home that was not there was made")
+		}
+	})
+}
+
 // C builds, with everything that uses temporary files, pipes and many jobs.
 func TestF2_Daily_CBuild(t *testing.T) {
 	daily(t, func(t *testing.T, d *day) {
