@@ -10,11 +10,11 @@ import (
 // Model tells what a ruleset of Build lets through, without making one: what
 // is reported of a policy and what is put in force follow from the same
 // splits.
-type Model struct{ b builder }
+type Model struct{ b *Build }
 
 // NewModel makes the model of a policy for a kernel with this ABI.
 func NewModel(p *sandboxpolicy.Policy, abi int) *Model {
-	m := &Model{builder{p: p, handled: handledFS(min(abi, Known))}}
+	m := &Model{&Build{p: p, handled: handledFS(min(abi, Known))}}
 	m.b.splits()
 	return m
 }
@@ -88,7 +88,7 @@ func (m *Model) Lets(op sandboxpolicy.Op, path string) bool {
 
 // covers reports whether the grant of a root reaches path.
 func (m *Model) covers(root, path string, rights uint64, op sandboxpolicy.Op) bool {
-	b := &m.b
+	b := m.b
 	if !within(path, root) || !b.p.Verdict(op, root).Allow {
 		return false
 	}
