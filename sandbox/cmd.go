@@ -58,6 +58,7 @@ type Cmd struct {
 	State   *State
 
 	domain  *Domain
+	policy  *sandboxpolicy.Policy // whose shared domain is to be used, if domain is nil
 	ctx     context.Context
 	lookErr error
 	denials recorder
@@ -167,6 +168,19 @@ func (c *Cmd) Start() error {
 	}
 	if err := c.ctx.Err(); err != nil {
 		return err
+	}
+	if c.domain == nil {
+		d, err := acquire(c.policy)
+		if err != nil {
+			return err
+		}
+		c.domain = d
+		defer func() {
+			if c.Process == nil {
+				release(c.policy)
+				c.domain = nil
+			}
+		}()
 	}
 	p := c.domain.policy
 	env := c.Env
@@ -489,6 +503,9 @@ func (c *Cmd) Wait() error {
 	}
 	c.awaitCopies()
 	c.domain.forget(c)
+	if c.policy != nil {
+		release(c.policy)
+	}
 	c.State = s
 	if s.Signal != 0 || s.ExitCode != 0 {
 		return &ExitError{s}

@@ -77,7 +77,10 @@ func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	// compiling in the kernel: two processors do both at once.
 	ready := make(chan threadReady, 1)
 	go d.thread(ready)
-	err = d.buildRuleset()
+	build, err := d.startRuleset()
+	if err == nil {
+		err = d.finishRuleset(build)
+	}
 	r := <-ready
 	if r.err == nil {
 		r.err = err
@@ -97,17 +100,27 @@ func NewDomainHere(p *sandboxpolicy.Policy) (*Domain, error) {
 		return nil, err
 	}
 	d.here = true
-	r := threadReady{listener: -1}
-	if r.err = d.buildRuleset(); r.err == nil {
-		r = d.prepare()
-	}
 	close(d.ended)
+	build, err := d.startRuleset()
+	if err != nil {
+		return nil, err
+	}
+	if build != nil {
+		build.Share()
+	}
+	r := d.prepare()
+	if err := d.finishRuleset(build); r.err == nil {
+		r.err = err
+	}
 	return d.assemble(r)
 }
 
+// probeHost is ProbeHost; tests put lesser hosts in its place.
+var probeHost = ProbeHost
+
 func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	d := &Domain{
-		policy: p, host: ProbeHost(),
+		policy: p, host: probeHost(),
 		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
 		byMark: map[uint64]*Cmd{}, listener: -1,
 	}
@@ -118,11 +131,22 @@ func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	return d, d.host.unusable()
 }
 
-func (d *Domain) buildRuleset() (err error) {
+func (d *Domain) startRuleset() (*landlock.Build, error) {
 	if d.policy.Full() {
+		return nil, nil
+	}
+	b, err := landlock.Start(d.policy, d.host.LandlockABI)
+	if err != nil {
+		return nil, &UnavailableError{landlock.Why(err), landlock.Remedy(err)}
+	}
+	return b, nil
+}
+
+func (d *Domain) finishRuleset(b *landlock.Build) (err error) {
+	if b == nil {
 		return nil
 	}
-	if d.ruleset, err = landlock.Build(d.policy, d.host.LandlockABI); err != nil {
+	if d.ruleset, err = b.Finish(); err != nil {
 		return &UnavailableError{landlock.Why(err), landlock.Remedy(err)}
 	}
 	return nil

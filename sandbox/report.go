@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/dshx/dshx/sandbox/internal/landlock"
@@ -33,6 +34,7 @@ type state struct {
 	nested bool
 	// marks: processes can be marked.
 	marks bool
+	model *landlock.Model // made when it is asked for
 	// namespaces: the commands have mounts, processes and networks of their
 	// own. No mechanism here makes them yet.
 	namespaces bool
@@ -44,41 +46,36 @@ const (
 	noNamespaces   = "no namespaces are used"
 	needNamespaces = "none in this version; a later one separates it with namespaces"
 	needScope      = "use Linux 6.12 or later (Landlock ABI 6)"
+	needTruncate   = "use Linux 6.2 or later (Landlock ABI 3)"
+	needRefer      = "use Linux 5.19 or later (Landlock ABI 2)"
 	needSupervisor = "run dshx outside of another dshx, on a kernel with seccomp user notification (Linux 5.0)"
 )
 
-// mechanisms are what enforces, in the order in which it is applied. Each is
-// asked for its name in this state; "" where it takes no part.
-var mechanisms = []func(*state) string{
-	func(s *state) string {
-		if s.h.LandlockABI == 0 {
-			return ""
-		}
-		return "landlock:" + strconv.Itoa(s.h.LandlockABI)
-	},
-	func(s *state) string {
-		if !s.h.Seccomp.Filter {
-			return ""
-		}
-		return "seccomp"
-	},
-	func(s *state) string {
-		if !s.supervised() {
-			return ""
-		}
-		return "notify"
-	},
+// mechanisms are what enforces, in the order in which it is applied, each with
+// whether it takes part in a state.
+var mechanisms = []struct {
+	name  string
+	works func(*state) bool
+}{
+	{"landlock", func(s *state) bool { return s.h.LandlockABI > 0 }},
+	{"seccomp", func(s *state) bool { return s.h.Seccomp.Filter }},
+	{"notify", (*state).supervised},
 }
 
-// A promise is one row: it applies where wanted, and gap returns why it isn't
-// held, or nil.
+// ruleset is what Landlock makes of the policy.
+func (s *state) ruleset() *landlock.Model {
+	if s.model == nil {
+		s.model = landlock.NewModel(s.p, s.h.LandlockABI)
+	}
+	return s.model
+}
+
+// A promise is one row: gap returns why it isn't held where a policy makes it
+// (sandboxpolicy.Policy.Promises says which it makes), or nil.
 type promise struct {
-	name   sandboxpolicy.Promise
-	wanted func(*state) bool
-	gap    func(*state) *Gap
+	name sandboxpolicy.Promise
+	gap  func(*state) *Gap
 }
-
-func always(*state) bool { return true }
 
 func held(*state) *Gap { return nil }
 
@@ -97,40 +94,35 @@ func needsSupervisor(what string) func(*state) *Gap {
 // promises is the one place that decides what is a gap. The names and their
 // order are the contract's.
 var promises = []promise{
-	{sandboxpolicy.PromiseWrite, always, func(s *state) *Gap {
-		if p := denyInside(s.p, sandboxpolicy.Write); p != "" {
-			return &Gap{Reason: "Landlock can't refuse writes below a writable root: " + p, Remedy: needNamespaces}
+	{sandboxpolicy.PromiseWrite, writeGap},
+	{sandboxpolicy.PromiseSecrets, func(s *state) *Gap {
+		if d := s.unmade(sandboxpolicy.Read); d != nil {
+			return unmadeGap(d)
 		}
 		return nil
 	}},
-	{sandboxpolicy.PromiseSecrets, always, func(s *state) *Gap {
-		if p := denyInside(s.p, sandboxpolicy.Read); p != "" {
-			return &Gap{Reason: "Landlock can't hide a part of a writable root, or what a pattern matches: " + p, Remedy: "keep it outside of what may be written; " + needNamespaces}
-		}
-		return nil
-	}},
-	{sandboxpolicy.PromiseProtectedPaths, func(s *state) bool { return len(s.p.Protected()) > 0 }, func(s *state) *Gap {
+	{sandboxpolicy.PromiseProtectedPaths, func(s *state) *Gap {
 		if s.namespaces {
 			return nil
 		}
 		return &Gap{Reason: noNamespaces + ": files below the workspace that make host tools run code (.git/hooks, .git/config, .vscode …) can be written", Remedy: needNamespaces}
 	}},
-	{sandboxpolicy.PromiseMetadata, always, needsSupervisor("changes of mode, owner, times and attributes")},
-	{sandboxpolicy.PromiseUnixSockets, always, needsSupervisor("connections to Unix sockets")},
-	{sandboxpolicy.PromiseUnixDatagram, always, needsSupervisor("datagrams to Unix sockets")},
-	{sandboxpolicy.PromiseAbstractSockets, always, func(s *state) *Gap {
+	{sandboxpolicy.PromiseMetadata, needsSupervisor("changes of mode, owner, times and attributes")},
+	{sandboxpolicy.PromiseUnixSockets, needsSupervisor("connections to Unix sockets")},
+	{sandboxpolicy.PromiseUnixDatagram, needsSupervisor("datagrams to Unix sockets")},
+	{sandboxpolicy.PromiseAbstractSockets, func(s *state) *Gap {
 		if s.h.LandlockABI >= landlock.ABIScope || s.supervised() {
 			return nil
 		}
-		return &Gap{Reason: "Landlock ABI " + strconv.Itoa(s.h.LandlockABI) + " doesn't scope abstract sockets", Remedy: needScope}
+		return &Gap{Reason: s.abi() + " doesn't scope abstract sockets", Remedy: needScope}
 	}},
-	{sandboxpolicy.PromiseNetwork, always, func(s *state) *Gap {
+	{sandboxpolicy.PromiseNetwork, func(s *state) *Gap {
 		if s.p.Network() != sandboxpolicy.NetworkLoopback {
-			return nil
+			return nil // the filter refuses the sockets themselves
 		}
 		return needsSupervisor("addresses")(s)
 	}},
-	{sandboxpolicy.PromiseOwnLoopback, func(s *state) bool { return s.p.Network() != sandboxpolicy.NetworkFull }, func(s *state) *Gap {
+	{sandboxpolicy.PromiseOwnLoopback, func(s *state) *Gap {
 		if s.namespaces {
 			return nil
 		}
@@ -139,37 +131,95 @@ var promises = []promise{
 		}
 		return &Gap{Reason: noNamespaces + ": internet sockets are refused altogether", Remedy: "--network loopback shares the host's loopback interface; " + needNamespaces}
 	}},
-	{sandboxpolicy.PromiseSignals, always, func(s *state) *Gap {
+	{sandboxpolicy.PromiseSignals, func(s *state) *Gap {
 		if s.h.LandlockABI >= landlock.ABIScope || s.supervised() && s.marks {
 			return nil
 		}
-		return &Gap{Reason: "Landlock ABI " + strconv.Itoa(s.h.LandlockABI) + " doesn't scope signals", Remedy: needScope}
+		return &Gap{Reason: s.abi() + " doesn't scope signals", Remedy: needScope}
 	}},
-	{sandboxpolicy.PromiseProcesses, always, held}, // Landlock denies tracing up and across, from ABI 1
-	{sandboxpolicy.PromiseScheduling, always, needsSupervisor("scheduling and limits of other processes")},
-	{sandboxpolicy.PromiseDevices, always, func(s *state) *Gap {
+	{sandboxpolicy.PromiseProcesses, held}, // Landlock denies tracing up and across, from ABI 1
+	{sandboxpolicy.PromiseScheduling, needsSupervisor("scheduling and limits of other processes")},
+	{sandboxpolicy.PromiseDevices, func(s *state) *Gap {
 		if s.namespaces {
 			return nil
 		}
 		return &Gap{Reason: noNamespaces + ": other terminals of this user in /dev/pts can be opened", Remedy: needNamespaces}
 	}},
-	{sandboxpolicy.PromiseShm, func(s *state) bool { return writes(s.p, "/dev/shm") }, func(s *state) *Gap {
+	{sandboxpolicy.PromiseShm, func(s *state) *Gap {
 		if s.namespaces {
 			return nil
 		}
-		return &Gap{Reason: noNamespaces + ": /dev/shm is shared with the host", Remedy: needNamespaces}
+		what := "System V shared memory and message queues are"
+		if writes(s.p, "/dev/shm") {
+			what = "/dev/shm, System V shared memory and message queues are"
+		}
+		return &Gap{Reason: noNamespaces + ": " + what + " shared with the host", Remedy: needNamespaces}
 	}},
-	{sandboxpolicy.PromiseKernelSurface, always, held},
-	{sandboxpolicy.PromiseMemory, func(s *state) bool { return s.p.Limits().Memory != 0 }, perProcess("memory", "address space")},
-	{sandboxpolicy.PromisePids, func(s *state) bool { return s.p.Limits().Pids != 0 }, func(*state) *Gap {
+	{sandboxpolicy.PromiseKernelSurface, held},
+	{sandboxpolicy.PromiseMemory, perProcess("memory", "address space")},
+	{sandboxpolicy.PromisePids, func(*state) *Gap {
 		return &Gap{Reason: "the limit counts all processes of this user, not the command's alone, and does not bind uid 0", Remedy: needNamespaces}
 	}},
-	{sandboxpolicy.PromiseCPUTime, func(s *state) bool { return s.p.Limits().CPUTime != 0 }, perProcess("cpu-time", "processor time")},
-	{sandboxpolicy.PromiseFileSize, func(s *state) bool { return s.p.Limits().FileSize != 0 }, held},
-	{sandboxpolicy.PromiseTmpSize, func(s *state) bool { return s.p.Limits().TmpSize != 0 }, func(*state) *Gap {
+	{sandboxpolicy.PromiseCPUTime, perProcess("cpu-time", "processor time")},
+	{sandboxpolicy.PromiseFileSize, held},
+	{sandboxpolicy.PromiseTmpSize, func(*state) *Gap {
 		return &Gap{Reason: "the private TMPDIR is a plain directory, whose size isn't bounded", Remedy: needNamespaces}
 	}},
-	{sandboxpolicy.PromiseLifetime, always, held},
+	{sandboxpolicy.PromiseLifetime, held},
+}
+
+func (s *state) abi() string { return "Landlock ABI " + strconv.Itoa(s.h.LandlockABI) }
+
+func writeGap(s *state) *Gap {
+	if s.h.LandlockABI < landlock.ABITruncate {
+		// truncate(2) is supervised; open(2) with O_RDONLY|O_TRUNC is not
+		// judged by Landlock before ABI 3 (landlock(7)).
+		return &Gap{Reason: s.abi() + " doesn't judge truncation: files elsewhere can be emptied by opening them", Remedy: needTruncate}
+	}
+	if d := s.unmade(sandboxpolicy.Write); d != nil {
+		return unmadeGap(d)
+	}
+	return nil
+}
+
+// unmade is the first deny of reading, or of writing, that Landlock can't
+// make, or nil.
+func (s *state) unmade(a sandboxpolicy.Access) *sandboxpolicy.PathRule {
+	denies := s.p.Deny()
+	for i := range denies {
+		if d := &denies[i]; d.Access == a && !s.ruleset().Makes(*d) {
+			return d
+		}
+	}
+	return nil
+}
+
+func unmadeGap(d *sandboxpolicy.PathRule) *Gap {
+	if d.Access == sandboxpolicy.Write {
+		return &Gap{Reason: "Landlock can't refuse writes below a writable root: " + d.Rule.Text, Remedy: needNamespaces}
+	}
+	return &Gap{Reason: "Landlock can't hide a part of a writable root, or what a pattern matches: " + d.Rule.Text,
+		Remedy: "keep it outside of what may be written; " + needNamespaces}
+}
+
+// gapOf is the gap of a promise where the policy makes it, or nil.
+func (s *state) gapOf(name sandboxpolicy.Promise) *Gap {
+	if !slices.Contains(s.p.Promises(), name) {
+		return nil
+	}
+	for i := range promises {
+		if p := &promises[i]; p.name == name {
+			return named(name, p.gap(s))
+		}
+	}
+	return nil
+}
+
+func named(name sandboxpolicy.Promise, g *Gap) *Gap {
+	if g != nil {
+		g.Promise = string(name)
+	}
+	return g
 }
 
 func perProcess(name, what string) func(*state) *Gap {
@@ -186,48 +236,27 @@ func (s *state) enforcement() Enforcement {
 		return e
 	}
 	for _, m := range mechanisms {
-		if name := m(s); name != "" {
-			e.Mechanisms = append(e.Mechanisms, name)
-		}
-	}
-	for i := range promises {
-		p := &promises[i]
-		if !p.wanted(s) {
+		if !m.works(s) {
 			continue
 		}
-		if g := p.gap(s); g != nil {
-			g.Promise = string(p.name)
+		name := m.name
+		if name == "landlock" {
+			name += ":" + strconv.Itoa(s.h.LandlockABI)
+		}
+		e.Mechanisms = append(e.Mechanisms, name)
+	}
+	made := s.p.Promises()
+	for i := range promises {
+		p := &promises[i]
+		if !slices.Contains(made, p.name) {
+			continue
+		}
+		if g := named(p.name, p.gap(s)); g != nil {
 			e.Gaps = append(e.Gaps, *g)
 			e.Level = "partial"
 		}
 	}
 	return e
-}
-
-// denyInside returns the first deny that Landlock can't make, for the rights
-// of a, by its text.
-func denyInside(p *sandboxpolicy.Policy, a sandboxpolicy.Access) string {
-	for _, d := range p.Deny() {
-		if d.Access != a {
-			continue
-		}
-		if d.Glob && !d.OneLevel() {
-			return d.Rule.Text
-		}
-		at := d.Path
-		if d.Glob {
-			at = d.Dir
-		}
-		if d.Rule.Origin == "preset" && a == sandboxpolicy.Read {
-			continue // granted around, see package landlock
-		}
-		for _, w := range p.WriteAllow() {
-			if !w.Sink && within(at, w.Path) {
-				return d.Rule.Text
-			}
-		}
-	}
-	return ""
 }
 
 func writes(p *sandboxpolicy.Policy, path string) bool {
@@ -239,13 +268,213 @@ func writes(p *sandboxpolicy.Policy, path string) bool {
 	return false
 }
 
-func within(path, dir string) bool {
-	return path == dir || dir == "/" || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
-}
-
 // Explain says what a policy would make enforceable on this host, without
 // starting anything.
 func Explain(p *sandboxpolicy.Policy, h Host) Enforcement {
-	s := state{p: p, h: &h, marks: true}
-	return s.enforcement()
+	return stateOn(p, &h).enforcement()
+}
+
+func stateOn(p *sandboxpolicy.Policy, h *Host) *state {
+	return &state{p: p, h: h, nested: h.Nested, marks: true}
+}
+
+// Explanation is what a policy says about one operation, what enforces that
+// here, and what of it isn't enforced.
+type Explanation struct {
+	Op       sandboxpolicy.Op   `json:"op"`
+	Target   string             `json:"target"`
+	Resolved string             `json:"resolved"`
+	Verdict  string             `json:"verdict"` // allow, deny or ask
+	Rule     sandboxpolicy.Rule `json:"rule"`
+	// EnforcedBy are the mechanisms that judge the operation here, whichever
+	// way; empty where none does.
+	EnforcedBy []string `json:"enforcedBy"`
+	// Gap is the promise that doesn't hold for this very operation, or null.
+	Gap    *Gap    `json:"gap"`
+	Remedy *string `json:"remedy"`
+}
+
+// ExplainOp says what holds for op on target (see sandboxpolicy.ParseTarget)
+// under a policy on a host, without starting anything.
+//
+// Errors: *sandboxpolicy.UsageError.
+func ExplainOp(p *sandboxpolicy.Policy, h Host, op sandboxpolicy.Op, target string, facts sandboxpolicy.Facts) (Explanation, error) {
+	x, err := p.Explain(op, target, facts)
+	if err != nil {
+		return Explanation{}, err
+	}
+	t, err := sandboxpolicy.ParseTarget(op, target)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{x.Op, x.Target, x.Resolved, x.Verdict, x.Rule, []string{}, nil, x.Remedy}
+	if p.Full() {
+		return e, nil
+	}
+	s := stateOn(p, &h)
+	allow := x.Verdict == "allow"
+	judges := s.judges(op, t)
+	for _, m := range mechanisms {
+		if m.works(s) && slices.Contains(judges, m.name) {
+			e.EnforcedBy = append(e.EnforcedBy, m.name)
+		}
+	}
+	if t.Kind == sandboxpolicy.TargetPath {
+		e.Gap = s.pathGap(op, x.Resolved, allow)
+	} else {
+		e.Gap = s.otherGap(op, t, allow)
+	}
+	return e, nil
+}
+
+// judges are the mechanisms that judge op on a kind of target, were they all
+// there.
+func (s *state) judges(op sandboxpolicy.Op, t sandboxpolicy.Target) []string {
+	scoped := s.h.LandlockABI >= landlock.ABIScope
+	switch t.Kind {
+	case sandboxpolicy.TargetNet:
+		switch s.p.Network() {
+		case sandboxpolicy.NetworkNone:
+			return []string{"seccomp"}
+		case sandboxpolicy.NetworkLoopback:
+			return []string{"notify"}
+		}
+		return nil
+	case sandboxpolicy.TargetAbstract:
+		if scoped && op != sandboxpolicy.OpBind {
+			return []string{"landlock", "notify"}
+		}
+		return []string{"notify"}
+	case sandboxpolicy.TargetProcess:
+		if op == sandboxpolicy.OpPtrace || scoped {
+			return []string{"landlock"}
+		}
+		return []string{"notify"}
+	}
+	var out []string
+	switch op {
+	case sandboxpolicy.OpMount, sandboxpolicy.OpKernel:
+		return []string{"seccomp"}
+	}
+	if s.ruleset().Judges(op) {
+		out = append(out, "landlock")
+	}
+	switch op {
+	case sandboxpolicy.OpChmod, sandboxpolicy.OpChown, sandboxpolicy.OpUtime, sandboxpolicy.OpXattr, sandboxpolicy.OpFlags,
+		sandboxpolicy.OpConnect, sandboxpolicy.OpSend, sandboxpolicy.OpBind:
+		out = append(out, "notify")
+	case sandboxpolicy.OpTruncate:
+		if s.h.LandlockABI < landlock.ABITruncate {
+			out = append(out, "notify")
+		}
+	}
+	return out
+}
+
+// otherGap is the gap for an operation on what has no path.
+func (s *state) otherGap(op sandboxpolicy.Op, t sandboxpolicy.Target, allow bool) *Gap {
+	switch t.Kind {
+	case sandboxpolicy.TargetNet:
+		switch {
+		case allow || s.p.Network() == sandboxpolicy.NetworkNone && sandboxpolicy.IsLoopback(t.Value):
+			return s.gapOf(sandboxpolicy.PromiseOwnLoopback) // not promised with --network full
+		}
+		return s.gapOf(sandboxpolicy.PromiseNetwork)
+	case sandboxpolicy.TargetAbstract:
+		if allow {
+			return nil
+		}
+		return s.gapOf(sandboxpolicy.PromiseAbstractSockets)
+	case sandboxpolicy.TargetProcess:
+		if op == sandboxpolicy.OpSignal {
+			return s.gapOf(sandboxpolicy.PromiseSignals)
+		}
+		return s.gapOf(sandboxpolicy.PromiseProcesses)
+	}
+	return nil
+}
+
+// pathGap is the gap for an operation on a path.
+func (s *state) pathGap(op sandboxpolicy.Op, path string, allow bool) *Gap {
+	switch op {
+	case sandboxpolicy.OpMount, sandboxpolicy.OpKernel:
+		return s.gapOf(sandboxpolicy.PromiseKernelSurface)
+	case sandboxpolicy.OpChmod, sandboxpolicy.OpChown, sandboxpolicy.OpUtime, sandboxpolicy.OpXattr, sandboxpolicy.OpFlags:
+		if allow {
+			return nil
+		}
+		return s.gapOf(sandboxpolicy.PromiseMetadata)
+	case sandboxpolicy.OpConnect, sandboxpolicy.OpSend:
+		switch {
+		case allow:
+			return nil
+		case op == sandboxpolicy.OpSend:
+			return s.gapOf(sandboxpolicy.PromiseUnixDatagram)
+		}
+		return s.gapOf(sandboxpolicy.PromiseUnixSockets)
+	case sandboxpolicy.OpTruncate:
+		if s.h.LandlockABI < landlock.ABITruncate {
+			if allow {
+				return nil
+			}
+			return named(sandboxpolicy.PromiseWrite, writeGap(s))
+		}
+	case sandboxpolicy.OpBind:
+		if !allow && s.supervised() {
+			return nil
+		}
+	}
+	switch lets := s.ruleset().Lets(op, path); {
+	case allow && !lets:
+		return &Gap{Promise: string(sandboxpolicy.PromiseWrite),
+			Reason: "a directory with secrets is writable entry by entry: nothing new can be made in it directly, nor removed",
+			Remedy: "name the directory below it that is needed with --write"}
+	case !allow && lets:
+		return s.letGap(op, path)
+	}
+	switch {
+	case !allow:
+		return nil
+	case below(path, "/dev/pts"):
+		return s.gapOf(sandboxpolicy.PromiseDevices)
+	case below(path, "/dev/shm"):
+		return s.gapOf(sandboxpolicy.PromiseShm)
+	case s.h.LandlockABI < landlock.ABIRefer && (op == sandboxpolicy.OpRename || op == sandboxpolicy.OpLink):
+		return &Gap{Promise: string(sandboxpolicy.PromiseWrite),
+			Reason: s.abi() + " refuses renames and links from one directory to another", Remedy: needRefer}
+	}
+	return nil
+}
+
+// letGap is the gap of a denial that Landlock doesn't make.
+func (s *state) letGap(op sandboxpolicy.Op, path string) *Gap {
+	var found *sandboxpolicy.PathRule
+	denies := s.p.Deny()
+	for i := range denies {
+		d := &denies[i]
+		if d.Access == sandboxpolicy.Write && (op == sandboxpolicy.OpRead || op == sandboxpolicy.OpExec) {
+			continue
+		}
+		// Moving a directory moves what is denied in it.
+		hit := d.Match(path) || op == sandboxpolicy.OpRename && (below(d.Path, path) || d.OneLevel() && within(d.Dir, path))
+		if hit && (d.Access == sandboxpolicy.Write || found == nil) {
+			found = d
+		}
+	}
+	switch {
+	case found == nil:
+		if g := s.gapOf(sandboxpolicy.PromiseProtectedPaths); g != nil {
+			return g
+		}
+		return &Gap{Promise: string(sandboxpolicy.PromiseWrite), Reason: "Landlock can't tell this operation from writing the file", Remedy: needNamespaces}
+	case found.Access == sandboxpolicy.Read:
+		return named(sandboxpolicy.PromiseSecrets, unmadeGap(found))
+	}
+	return named(sandboxpolicy.PromiseWrite, unmadeGap(found))
+}
+
+func within(path, dir string) bool { return path == dir || below(path, dir) }
+
+func below(path, dir string) bool {
+	return dir == "/" && len(path) > 1 || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
 }

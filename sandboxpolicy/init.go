@@ -20,6 +20,18 @@ func InitFile() string {
 	return strings.Replace(initFile, "PROTECTED", names.String(), 1)
 }
 
+// UserConfigPath is where the user's configuration stands, whether there is
+// one or not: "" when neither XDG_CONFIG_HOME nor a home names a place.
+//
+// Errors: *UsageError for a HOME that can't be meant.
+func UserConfigPath(environ []string, facts Facts) (string, error) {
+	b := &builder{req: Request{Environ: environ}, r: newResolver(facts), p: &Policy{}, uid: facts.Getuid()}
+	if err := b.findHomes(); err != nil || b.xdgConf == "" {
+		return "", err
+	}
+	return join(b.xdgConf, "config.toml"), nil
+}
+
 const initFile = `# dshx: what confined commands may do.
 #
 # This file stands in $XDG_CONFIG_HOME/dshx/config.toml (~/.config/dshx/config.toml)

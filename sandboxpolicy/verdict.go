@@ -368,6 +368,10 @@ func (p *Policy) VerdictNet(op Op, family, addr string) Verdict {
 	return Verdict{Rule: Rule{"network = none", p.networkOrg}, Remedy: remedy}
 }
 
+// IsLoopback reports whether connecting to an address, with or without a port,
+// reaches the own host's loopback interface, as VerdictNet judges it.
+func IsLoopback(addr string) bool { return isLoopback(addr, true) }
+
 // isLoopback judges an address with or without a port. Connecting to the
 // unspecified address reaches the own host, ip(7); binding it opens every
 // interface.

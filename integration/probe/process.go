@@ -281,27 +281,28 @@ func flagsOf(names string) (flags uintptr) {
 	return flags
 }
 
-// forked runs f in a child that is single-threaded (unshare of a user
-// namespace wants that) and nothing but system calls; it returns f's errno. The
-// child is a fork of a runtime with other threads, so f must not allocate,
-// block or grow the stack.
+// forked makes a system call in a child that is single-threaded (unshare of a
+// user namespace wants that); it returns its errno. The child is a fork of a
+// runtime with other threads, so it calls nothing that could find a request to
+// yield in its prologue, for which there is nobody left to yield to.
 //
 //go:norace
-func forked(f func() syscall.Errno) error {
+func forked(nr, a1, a2, a3 uintptr) error {
 	fds := [2]int{}
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return err
 	}
 	defer unix.Close(fds[0])
-	pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	pid, _, e := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if e != 0 {
 		unix.Close(fds[1])
 		return fmt.Errorf("fork first: %w", e)
 	}
 	if pid == 0 {
-		code := uint32(f())
-		unix.RawSyscall(unix.SYS_WRITE, uintptr(fds[1]), uintptr(unsafe.Pointer(&code)), 4)
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		_, _, e := syscall.RawSyscall(nr, a1, a2, a3)
+		code := uint32(e)
+		syscall.RawSyscall(unix.SYS_WRITE, uintptr(fds[1]), uintptr(unsafe.Pointer(&code)), 4)
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 	}
 	unix.Close(fds[1])
 	buf := make([]byte, 4)
@@ -320,29 +321,20 @@ func forked(f func() syscall.Errno) error {
 func registerNamespaces() {
 	register("unshare", func(a []string) (string, error) {
 		flags := flagsOf(a[0])
-		return "", forked(func() syscall.Errno {
-			_, _, e := unix.RawSyscall(unix.SYS_UNSHARE, flags, 0, 0)
-			return e
-		})
+		return "", forked(unix.SYS_UNSHARE, flags, 0, 0)
 	})
 	register("clone", func(a []string) (string, error) { return "", cloned(unix.SYS_CLONE, flagsOf(a[0])) })
 	register("clone3", func(a []string) (string, error) { return "", cloned(unix.SYS_CLONE3, flagsOf(a[0])) })
 	register("setns", func(a []string) (string, error) { // setns PATH TYPE
 		flags := flagsOf(a[1])
 		return "", with(a[0], unix.O_RDONLY, func(fd int) error {
-			return forked(func() syscall.Errno {
-				_, _, e := unix.RawSyscall(unix.SYS_SETNS, uintptr(fd), flags, 0)
-				return e
-			})
+			return forked(unix.SYS_SETNS, uintptr(fd), flags, 0)
 		})
 	})
 	register("setns-pidfd", func(a []string) (string, error) {
 		flags := flagsOf(a[1])
 		return "", pidfd(a[0], func(fd int) error {
-			return forked(func() syscall.Errno {
-				_, _, e := unix.RawSyscall(unix.SYS_SETNS, uintptr(fd), flags, 0)
-				return e
-			})
+			return forked(unix.SYS_SETNS, uintptr(fd), flags, 0)
 		})
 	})
 	// The mount family. Each runs in a fork, where it dies with its process
@@ -421,15 +413,15 @@ func cloned(nr uintptr, flags uintptr) error {
 	var e syscall.Errno
 	if nr == unix.SYS_CLONE3 {
 		args := [11]uint64{0: uint64(flags), 4: uint64(unix.SIGCHLD)}
-		pid, _, e = unix.RawSyscall(nr, uintptr(unsafe.Pointer(&args[0])), unsafe.Sizeof(args), 0)
+		pid, _, e = syscall.RawSyscall(nr, uintptr(unsafe.Pointer(&args[0])), unsafe.Sizeof(args), 0)
 	} else {
-		pid, _, e = unix.RawSyscall6(nr, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		pid, _, e = syscall.RawSyscall6(nr, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	}
 	if e != 0 {
 		return e
 	}
 	if pid == 0 {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 	}
 	unix.Wait4(int(pid), nil, 0, nil)
 	return nil

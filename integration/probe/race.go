@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -150,13 +151,13 @@ func (r *racer) execve() byte {
 	argv := [2]uintptr{r.ptr(), 0}
 	env := [1]uintptr{0}
 	path := r.ptr()
-	pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	pid, _, e := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if e != 0 {
 		return isNeither
 	}
 	if pid == 0 {
-		unix.RawSyscall(unix.SYS_EXECVE, path, uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
+		syscall.RawSyscall(unix.SYS_EXECVE, path, uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
 	}
 	var ws unix.WaitStatus
 	unix.Wait4(int(pid), &ws, 0, nil)

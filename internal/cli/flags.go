@@ -7,6 +7,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,6 +31,9 @@ type Flags struct {
 	Quiet    bool
 	PassFD   []int
 	Help     bool
+
+	Check bool   // policy explain: a denial is status 1
+	Store string // policy init: "user" or "workspace"; "" prints
 }
 
 // A Flag is one flag: its name without dashes, the name of its value ("" for a
@@ -39,8 +43,16 @@ type Flag struct {
 	Set               func(f *Flags, value string) error
 }
 
+// str sets a value for which the empty string is no choice: in the Request it
+// means that nobody chose.
 func str(at func(*Flags) *string) func(*Flags, string) error {
-	return func(f *Flags, v string) error { *at(f) = v; return nil }
+	return func(f *Flags, v string) error {
+		if v == "" {
+			return errors.New("the value is empty")
+		}
+		*at(f) = v
+		return nil
+	}
 }
 
 func list(at func(*Flags) *[]string) func(*Flags, string) error {
@@ -96,6 +108,9 @@ func descriptor(set func(*Flags, int)) func(*Flags, string) error {
 	}
 }
 
+// notYet is the help of a flag that the contract has and this version refuses.
+const notYet = "not in this version"
+
 func later(what string) func(*Flags, string) error {
 	return func(*Flags, string) error {
 		return fmt.Errorf("%s is not in this version of dshx; run without it", what)
@@ -112,7 +127,7 @@ var Shared = []Flag{
 	{"deny-read", "PATH|GLOB", "refuse reading, whatever allows it", list(func(f *Flags) *[]string { return &f.Request.DenyRead })},
 	{"deny-write", "PATH|GLOB", "refuse writing, whatever allows it", list(func(f *Flags) *[]string { return &f.Request.DenyWrite })},
 	{"network", "none|loopback|full", "what internet sockets may reach (default: none)", oneOf(func(f *Flags, v string) { f.Request.Network = sandboxpolicy.Network(v) }, "none", "loopback", "full")},
-	{"allow-domain", "HOST[:PORT]", "not in this version", later("the filtering proxy of --allow-domain")},
+	{"allow-domain", "HOST[:PORT]", notYet, later("the filtering proxy of --allow-domain")},
 	{"env", "NAME[=VALUE]", "add a variable; without a value the caller's", list(func(f *Flags) *[]string { return &f.Request.Env })},
 	{"keep-env", "", "pass the caller's environment, but for what looks secret", on(func(f *Flags) *bool { return &f.Request.KeepEnv })},
 	{"timeout", "DUR", "end the command after DUR (a Go duration, or seconds): exit status 124", duration(func(f *Flags) *time.Duration { return &f.Timeout })},
@@ -136,8 +151,8 @@ var Exec = []Flag{
 	{"status-fd", "N", "write JSON lines about start and end to descriptor N", descriptor(func(f *Flags, n int) { f.StatusFD = n })},
 	{"pass-fd", "N", "leave descriptor N open in the command", descriptor(func(f *Flags, n int) { f.PassFD = append(f.PassFD, n) })},
 	{"quiet", "", "print nothing of dshx's own after a failed command", on(func(f *Flags) *bool { return &f.Quiet })},
-	{"dry-run", "", "not in this version", later("--dry-run")},
-	{"apply", "", "not in this version", later("--apply")},
+	{"dry-run", "", notYet, later("--dry-run")},
+	{"apply", "", notYet, later("--apply")},
 }
 
 func isolation(f *Flags, v string) error {
@@ -167,43 +182,71 @@ func pids(f *Flags, v string) error {
 }
 
 // Parse reads the flags at the front of args, which end at "--" or at the
-// first operand, and returns what is behind them. Every flag may be written
-// --name VALUE or --name=VALUE.
+// first operand, and returns what is behind them, which is for another
+// program. Every flag may be written --name VALUE or --name=VALUE; of a flag
+// that isn't a list the last one counts.
 //
 // Errors: *sandboxpolicy.UsageError.
 func Parse(args []string, tables ...[]Flag) (*Flags, []string, error) {
 	f := &Flags{StatusFD: -1}
+	rest, _, err := f.parse(args, tables)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, rest, nil
+}
+
+// ParseAll is Parse for a command whose operands are dshx's own: flags may
+// stand behind them, too. After "--" everything is an operand.
+func ParseAll(args []string, tables ...[]Flag) (*Flags, []string, error) {
+	f := &Flags{StatusFD: -1}
+	var operands []string
+	for {
+		rest, ended, err := f.parse(args, tables)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ended || f.Help || len(rest) == 0 {
+			return f, append(operands, rest...), nil
+		}
+		operands, args = append(operands, rest[0]), rest[1:]
+	}
+}
+
+// parse reads flags up to an operand or, ended, to "--".
+func (f *Flags) parse(args []string, tables [][]Flag) (rest []string, ended bool, err error) {
 	for len(args) > 0 {
 		arg := args[0]
 		switch {
 		case arg == "--":
-			return f, args[1:], nil
+			return args[1:], true, nil
 		case arg == "-h" || arg == "--help":
 			f.Help = true
-			return f, args[1:], nil
+			return args[1:], false, nil
 		case len(arg) < 2 || arg[0] != '-':
-			return f, args, nil
+			return args, false, nil
 		}
 		name, value, inline := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		flag := find(tables, name)
 		if flag == nil || !strings.HasPrefix(arg, "--") {
-			return nil, nil, &sandboxpolicy.UsageError{Msg: fmt.Sprintf("unknown flag %s; dshx help exec lists them, and -- ends them", quote(arg))}
+			return nil, false, &sandboxpolicy.UsageError{Msg: "unknown flag " + quote(arg) + DidYouMean("--", Nearest(name, names(tables))) +
+				"; --help lists the flags, and -- ends them"}
 		}
 		args = args[1:]
 		switch {
 		case flag.Value == "" && inline:
-			return nil, nil, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "takes no value"}
+			return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "takes no value"}
 		case flag.Value != "" && !inline:
 			if len(args) == 0 {
-				return nil, nil, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "needs a value (" + flag.Value + ")"}
+				return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "needs a value (" + flag.Value + ")"}
 			}
 			value, args = args[0], args[1:]
 		}
 		if err := flag.Set(f, value); err != nil {
-			return nil, nil, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: err.Error()}
+			return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: err.Error()}
 		}
 	}
-	return f, nil, nil
+	return nil, false, nil
 }
 
 func find(tables [][]Flag, name string) *Flag {
@@ -215,6 +258,18 @@ func find(tables [][]Flag, name string) *Flag {
 		}
 	}
 	return nil
+}
+
+func names(tables [][]Flag) []string {
+	var out []string
+	for _, t := range tables {
+		for i := range t {
+			if t[i].Help != notYet {
+				out = append(out, t[i].Name)
+			}
+		}
+	}
+	return out
 }
 
 func quote(s string) string { return strconv.Quote(s) }
@@ -236,4 +291,16 @@ func Help(tables ...[]Flag) string {
 		}
 	}
 	return b.String()
+}
+
+// JSON is --json of the commands that print an object instead of text.
+var JSON = []Flag{{"json", "", "print JSON", on(func(f *Flags) *bool { return &f.JSON })}}
+
+// Explain are the further flags of policy explain.
+var Explain = []Flag{{"check", "", "exit 1 where the policy denies", on(func(f *Flags) *bool { return &f.Check })}}
+
+// Init are the flags of policy init.
+var Init = []Flag{
+	{"write", "user|workspace", "store it, unless one is there", oneOf(func(f *Flags, v string) { f.Store = v }, "user", "workspace")},
+	*find([][]Flag{Shared}, "workspace"),
 }

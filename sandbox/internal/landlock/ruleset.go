@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/dshx/dshx/sandboxpolicy"
@@ -40,14 +42,38 @@ type Ruleset struct {
 // Close closes the ruleset; domains made of it stay.
 func (r *Ruleset) Close() error { return unix.Close(r.FD) }
 
-// Build makes the ruleset of a policy for a kernel with this ABI.
+// Build is a ruleset in the making. Most of the work is opening hundreds of
+// paths, which several threads can share: each calls Work, which returns when
+// nothing is left to begin.
+type Build struct {
+	p       *sandboxpolicy.Policy
+	handled uint64
+	split   map[string]bool // directories whose entries must be judged one by one
+
+	tasks []task
+	next  atomic.Int64
+	busy  sync.WaitGroup
+
+	mu  sync.Mutex
+	out *Ruleset
+	err error
+}
+
+// task is one grant, or with entries the entries of a directory.
+type task struct {
+	path    string
+	rights  uint64
+	entries bool
+}
+
+// Start begins the ruleset of a policy for a kernel with this ABI.
 //
 // Errors: what landlock_create_ruleset(2) and landlock_add_rule(2) give.
-func Build(p *sandboxpolicy.Policy, abi int) (*Ruleset, error) {
+func Start(p *sandboxpolicy.Policy, abi int) (*Build, error) {
 	if abi > Known {
 		abi = Known
 	}
-	b := builder{p: p, handled: handledFS(abi)}
+	b := &Build{p: p, handled: handledFS(abi)}
 	a := attr{fs: b.handled}
 	if p.Network() == sandboxpolicy.NetworkNone {
 		// Sockets that the caller passed in can't be connected anew either.
@@ -63,23 +89,60 @@ func Build(p *sandboxpolicy.Policy, abi int) (*Ruleset, error) {
 		return nil, err
 	}
 	b.out = &Ruleset{FD: fd}
-	if err := b.build(); err != nil {
+	if err := b.plan(); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
+	}
+	return b, nil
+}
+
+// Work takes tasks until none is left to begin.
+func (b *Build) Work() {
+	w := worker{b: b}
+	var err error
+	for err == nil {
+		i := int(b.next.Add(1)) - 1
+		if i >= len(b.tasks) {
+			break
+		}
+		err = w.do(b.tasks[i])
+	}
+	b.merge(&w, err)
+}
+
+func (b *Build) merge(w *worker, err error) {
+	b.mu.Lock()
+	b.out.Rules += w.rules
+	b.out.Missing = append(b.out.Missing, w.missing...)
+	b.out.Split = append(b.out.Split, w.whole...)
+	if b.err == nil {
+		b.err = err
+	}
+	b.mu.Unlock()
+}
+
+// Share lets another thread work too.
+func (b *Build) Share() {
+	b.busy.Add(1)
+	go func() { defer b.busy.Done(); b.Work() }()
+}
+
+// Finish works until nothing is left, waits for the others, and returns the
+// ruleset.
+func (b *Build) Finish() (*Ruleset, error) {
+	b.Work()
+	b.busy.Wait()
+	if b.err != nil {
+		_ = unix.Close(b.out.FD)
+		return nil, b.err
 	}
 	return b.out, nil
 }
 
-type builder struct {
-	p       *sandboxpolicy.Policy
-	handled uint64
-	out     *Ruleset
-	split   map[string]bool // directories whose entries must be judged one by one
-	free    [][]byte        // buffers not in use
-}
-
-func (b *builder) build() error {
+// plan grants what is right below the root, and makes tasks of all else.
+func (b *Build) plan() error {
 	b.splits()
+	w := worker{b: b, planning: true}
 	// The names in every directory may be listed: a right to read directories
 	// can't be taken back from a part of a hierarchy.
 	root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
@@ -87,31 +150,39 @@ func (b *builder) build() error {
 		return err
 	}
 	defer unix.Close(root)
-	if err := b.rule(root, ll.AccessFSReadDir); err != nil {
+	if err := w.rule(root, ll.AccessFSReadDir); err != nil {
 		return err
 	}
 	for _, r := range b.p.ReadAllow() {
-		if err := b.grant(r.Path, rightsRead, sandboxpolicy.OpRead); err != nil {
-			return err
+		// A deny wins over what a flag allows below it, too.
+		if !b.p.Verdict(sandboxpolicy.OpRead, r.Path).Allow {
+			continue
 		}
-	}
-	for _, r := range b.p.WriteAllow() {
-		if r.Sink {
-			if err := b.device(r.Path); err != nil {
+		if r.Path == "/" {
+			if err := w.grant(r.Path, rightsRead); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := b.grant(r.Path, rightsWrite, sandboxpolicy.OpRead); err != nil {
-			return err
-		}
+		b.tasks = append(b.tasks, task{path: r.Path, rights: rightsRead})
 	}
+	for _, r := range b.p.WriteAllow() {
+		if !b.p.Verdict(sandboxpolicy.OpWrite, r.Path).Allow {
+			continue
+		}
+		t := task{path: r.Path, rights: rightsWrite}
+		if r.Sink {
+			t.rights = rightsDevice
+		}
+		b.tasks = append(b.tasks, t)
+	}
+	b.merge(&w, nil)
 	return nil
 }
 
 // splits finds the directories above every deny that is made by leaving it
 // out.
-func (b *builder) splits() {
+func (b *Build) splits() {
 	b.split = make(map[string]bool, 64)
 	b.split["/dev"] = true // a device is named or refused
 	b.above("/dev")
@@ -136,7 +207,7 @@ func (b *builder) splits() {
 // enforceable leaves out built-in denies of system files that the mode of the
 // file already refuses to this user: an ordinary user is spared a rule for
 // every entry of /etc.
-func (b *builder) enforceable(d *sandboxpolicy.PathRule) bool {
+func (b *Build) enforceable(d *sandboxpolicy.PathRule) bool {
 	if !d.System || unix.Geteuid() == 0 {
 		return true
 	}
@@ -164,7 +235,7 @@ func readable(path string) bool {
 	return !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.ENOENT)
 }
 
-func (b *builder) above(path string) {
+func (b *Build) above(path string) {
 	for {
 		i := strings.LastIndexByte(path, '/')
 		if i < 0 {
@@ -181,28 +252,48 @@ func (b *builder) above(path string) {
 	}
 }
 
+// worker is one thread's part of a Build.
+type worker struct {
+	b        *Build
+	planning bool // split directories become tasks
+	rules    int
+	missing  []string
+	whole    []string // see Ruleset.Split
+	free     [][]byte // buffers not in use
+}
+
+func (w *worker) do(t task) error {
+	switch {
+	case t.entries:
+		return w.entries(t.path, t.rights)
+	case t.rights == rightsDevice:
+		return w.device(t.path)
+	}
+	return w.grant(t.path, t.rights)
+}
+
 // grant gives rights on a hierarchy but for what the policy denies in it.
-func (b *builder) grant(path string, rights uint64, op sandboxpolicy.Op) error {
+func (w *worker) grant(path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		b.out.Missing = append(b.out.Missing, path)
+		w.missing = append(w.missing, path)
 		return nil
 	}
 	defer unix.Close(fd)
-	if !b.split[path] || !b.holdsPreset(path, rights) {
-		return b.rule(fd, rights)
+	if !w.b.split[path] || !w.b.holdsPreset(path, rights) {
+		return w.rule(fd, rights)
 	}
 	if rights&ll.AccessFSMakeReg != 0 {
-		b.out.Split = append(b.out.Split, path)
+		w.whole = append(w.whole, path)
 	}
-	return b.entries(path, rights, op)
+	return w.entries(path, rights)
 }
 
 // holdsPreset reports whether a split directory must be granted entry by
 // entry. For reading always; for writing only where it holds a secret of the
 // preset (a home given to --write): a deny that a person put inside a writable
 // root would make the whole root useless, and is reported as a gap instead.
-func (b *builder) holdsPreset(path string, rights uint64) bool {
+func (b *Build) holdsPreset(path string, rights uint64) bool {
 	if rights&ll.AccessFSMakeReg == 0 {
 		return true
 	}
@@ -228,10 +319,10 @@ func within(path, dir string) bool {
 // entries grants what is in a directory, one by one. This is most of what a
 // start costs, so nothing is allocated for an entry, and the calls, none of
 // which waits for anything, bypass the Go scheduler.
-func (b *builder) entries(dir string, rights uint64, op sandboxpolicy.Op) error {
+func (w *worker) entries(dir string, rights uint64) error {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		b.out.Missing = append(b.out.Missing, dir)
+		w.missing = append(w.missing, dir)
 		return nil
 	}
 	defer unix.Close(fd)
@@ -239,12 +330,12 @@ func (b *builder) entries(dir string, rights uint64, op sandboxpolicy.Op) error 
 		dir += "/"
 	}
 	path := append(make([]byte, 0, len(dir)+256), dir...)
-	buf := b.buffer()
-	defer func() { b.free = append(b.free, buf) }()
+	buf := w.buffer()
+	defer func() { w.free = append(w.free, buf) }()
 	for {
 		n, _, e := unix.RawSyscall(unix.SYS_GETDENTS64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
 		if e != 0 {
-			b.out.Missing = append(b.out.Missing, dir)
+			w.missing = append(w.missing, dir)
 			return nil
 		}
 		if n == 0 {
@@ -267,7 +358,7 @@ func (b *builder) entries(dir string, rights uint64, op sandboxpolicy.Op) error 
 				continue // a rule is for what a path leads to; sockets are the supervisor's
 			}
 			path = append(path[:len(dir)], name[:end]...)
-			if err := b.entry(fd, &name[0], path, kind, rights, op); err != nil {
+			if err := w.entry(fd, &name[0], path, kind, rights); err != nil {
 				return err
 			}
 		}
@@ -276,10 +367,10 @@ func (b *builder) entries(dir string, rights uint64, op sandboxpolicy.Op) error 
 
 // buffer returns memory for one level of directories, from the heap: on the
 // stack it would have to grow, and be copied, for the first one.
-func (b *builder) buffer() []byte {
-	if n := len(b.free); n > 0 {
-		buf := b.free[n-1]
-		b.free = b.free[:n-1]
+func (w *worker) buffer() []byte {
+	if n := len(w.free); n > 0 {
+		buf := w.free[n-1]
+		w.free = w.free[:n-1]
 		return buf
 	}
 	return make([]byte, bufferBytes)
@@ -289,33 +380,37 @@ func (b *builder) buffer() []byte {
 var bufferBytes = 8 << 10
 
 // entry grants one entry of an open directory. name ends with a NUL.
-func (b *builder) entry(dir int, name *byte, path []byte, kind byte, rights uint64, op sandboxpolicy.Op) error {
-	if b.split[string(path)] {
-		return b.entries(string(path), rights, op)
+func (w *worker) entry(dir int, name *byte, path []byte, kind byte, rights uint64) error {
+	if w.b.split[string(path)] {
+		if w.planning {
+			w.b.tasks = append(w.b.tasks, task{path: string(path), rights: rights, entries: true})
+			return nil
+		}
+		return w.entries(string(path), rights)
 	}
-	if !b.p.Verdict(op, unsafe.String(&path[0], len(path))).Allow {
+	if !w.b.p.Verdict(sandboxpolicy.OpRead, unsafe.String(&path[0], len(path))).Allow {
 		return nil
 	}
 	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(name)), unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, 0, 0)
 	if e != 0 {
 		return nil // it has gone
 	}
-	err := b.ruleFor(int(fd), kind, rights)
+	err := w.ruleFor(int(fd), kind, rights)
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
 	return err
 }
 
 // device grants one device for reading and writing, or a directory of them.
-func (b *builder) device(path string) error {
+func (w *worker) device(path string) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil // containers lack some of them
 	}
 	defer unix.Close(fd)
-	return b.add(fd, rightsDevice)
+	return w.add(fd, rightsDevice)
 }
 
-func (b *builder) rule(fd int, rights uint64) error {
+func (w *worker) rule(fd int, rights uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -324,25 +419,25 @@ func (b *builder) rule(fd int, rights uint64) error {
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		kind = unix.DT_DIR
 	}
-	return b.ruleFor(fd, kind, rights)
+	return w.ruleFor(fd, kind, rights)
 }
 
-func (b *builder) ruleFor(fd int, kind byte, rights uint64) error {
+func (w *worker) ruleFor(fd int, kind byte, rights uint64) error {
 	switch kind {
 	case unix.DT_DIR:
 	case unix.DT_UNKNOWN:
-		return b.rule(fd, rights)
+		return w.rule(fd, rights)
 	default:
 		rights &= rightsFile
 	}
-	return b.add(fd, rights)
+	return w.add(fd, rights)
 }
 
-func (b *builder) add(fd int, rights uint64) error {
-	err := addPath(b.out.FD, fd, rights&b.handled)
+func (w *worker) add(fd int, rights uint64) error {
+	err := addPath(w.b.out.FD, fd, rights&w.b.handled)
 	switch err {
 	case nil:
-		b.out.Rules++
+		w.rules++
 	case unix.EBADFD:
 		return nil // an internal file system (a nsfs or pipefs mount): nothing to grant
 	}

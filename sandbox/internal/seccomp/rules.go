@@ -179,6 +179,27 @@ func socketpairRule(o Options) *node {
 // sendto(fd, buf, len, flags, addr, addrlen).
 func sendtoRule(o Options) *node { return isNull(4, allow(), notify(o)) }
 
+// setsockopt(fd, int level, int optname, …). An address that was judged is no
+// use when the packets take another way: a source route, another device; and
+// joining a multicast group tells the network its number.
+func setsockoptRule(o Options) *node {
+	if o.Network != NetLoopback {
+		return allow()
+	}
+	const (
+		mcastJoinGroup, mcastJoinSource   = 42, 46 // linux/in.h, the same for both protocols
+		ipv62292Rthdr, ipv62292Pktoptions = 5, 6   // linux/in6.h
+		soBindToIfindex                   = 62     // asm-generic/socket.h
+	)
+	options := func(ks ...uint32) *node { return choose(low(2), 0, allow(), is(errno(unix.EPERM), ks...)...) }
+	cases := is(options(unix.SO_BINDTODEVICE, soBindToIfindex), unix.SOL_SOCKET)
+	cases = append(cases, is(options(unix.IP_OPTIONS, unix.IP_ADD_MEMBERSHIP, unix.IP_ADD_SOURCE_MEMBERSHIP,
+		mcastJoinGroup, mcastJoinSource), unix.SOL_IP)...)
+	cases = append(cases, is(options(ipv62292Rthdr, ipv62292Pktoptions, unix.IPV6_RTHDR, unix.IPV6_JOIN_GROUP,
+		unix.IPV6_JOIN_ANYCAST, mcastJoinGroup, mcastJoinSource), unix.SOL_IPV6)...)
+	return choose(low(1), 0, allow(), cases...)
+}
+
 func listenRule(o Options) *node {
 	if o.Network == NetLoopback {
 		return notify(o)

@@ -164,6 +164,13 @@ func TestRules(t *testing.T) {
 		{"fcntl", args{0, unix.F_SETOWN_EX}, []Options{old}, "EPERM", "EPERM", "owner of a descriptor"},
 		{"fcntl", args{0, unix.F_SETOWN}, []Options{none, loop}, allowed, allowed, "owner, scoped"},
 
+		{"setsockopt", args{3, unix.SOL_IP | junk, unix.IP_OPTIONS | junk}, []Options{loop}, "EPERM", "EPERM", "source route"},
+		{"setsockopt", args{3, unix.SOL_IPV6, unix.IPV6_RTHDR}, []Options{loop}, "EPERM", "EPERM", "routing header"},
+		{"setsockopt", args{3, unix.SOL_IP, unix.IP_ADD_MEMBERSHIP}, []Options{loop}, "EPERM", "EPERM", "multicast group"},
+		{"setsockopt", args{3, unix.SOL_SOCKET, unix.SO_BINDTODEVICE}, []Options{loop}, "EPERM", "EPERM", "device"},
+		{"setsockopt", args{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, all, allowed, allowed, "reuse"},
+		{"setsockopt", args{3, unix.SOL_IP, unix.IP_TTL}, all, allowed, allowed, "ttl"},
+		{"setsockopt", args{3, unix.SOL_IP, unix.IP_OPTIONS}, []Options{none, full}, allowed, allowed, "nothing to lead around"},
 		{"setpriority", args{unix.PRIO_PROCESS, 0, 19}, all, allowed, allowed, "nice"},
 		{"setpriority", args{unix.PRIO_PROCESS | junk, junk, 19}, all, allowed, allowed, "nice, junk"},
 		{"setpriority", args{unix.PRIO_PROCESS, 1, 19}, all, notified, allowed, "another's"},

@@ -325,7 +325,6 @@ var table = [...]family{
 		{"shutdown", 48, 210},
 		{"getsockname", 51, 204},
 		{"getpeername", 52, 205},
-		{"setsockopt", 54, 208},
 		{"getsockopt", 55, 209},
 		{"recvfrom", 45, 207},
 		{"recvmsg", 47, 212},
@@ -392,6 +391,8 @@ var table = [...]family{
 		{"sendmsg", 46, 211},
 		{"sendmmsg", 307, 269},
 	}},
+	{class: Conditional, errno: unix.EPERM, args: setsockoptRule, why: "with the loopback alone, no option that leads around it", calls: []call{
+		{"setsockopt", 54, 208}}},
 	{class: Conditional, errno: unix.EACCES, args: listenRule, why: "a socket that wasn't bound listens on all addresses: the supervisor binds it to the loopback first", calls: []call{
 		{"listen", 50, 201},
 	}},

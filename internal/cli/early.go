@@ -1,0 +1,13 @@
+package cli
+
+import "os"
+
+// exec runs from here, before the packages that it doesn't need are
+// initialised: Go initialises those that are ready in the order of their
+// import paths, and everything heavy that dshx links (the command framework,
+// and what that brings) comes behind this package. See docs/adr/0008.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "exec" {
+		os.Exit(ExecMain(os.Args[2:]))
+	}
+}
