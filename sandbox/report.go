@@ -286,8 +286,8 @@ type Explanation struct {
 	Resolved string             `json:"resolved"`
 	Verdict  string             `json:"verdict"` // allow, deny or ask
 	Rule     sandboxpolicy.Rule `json:"rule"`
-	// EnforcedBy are the mechanisms that judge the operation here, whichever
-	// way; empty where none does.
+	// EnforcedBy are the mechanisms that hold the operation to the verdict
+	// here; empty where none does.
 	EnforcedBy []string `json:"enforcedBy"`
 	// Gap is the promise that doesn't hold for this very operation, or null.
 	Gap    *Gap    `json:"gap"`
@@ -320,6 +320,9 @@ func ExplainOp(p *sandboxpolicy.Policy, h Host, op sandboxpolicy.Op, target stri
 		}
 	}
 	if t.Kind == sandboxpolicy.TargetPath {
+		if !allow && s.ruleset().Judges(op) && s.ruleset().Lets(op, x.Resolved) {
+			e.EnforcedBy = slices.DeleteFunc(e.EnforcedBy, func(m string) bool { return m == "landlock" })
+		}
 		e.Gap = s.pathGap(op, x.Resolved, allow)
 	} else {
 		e.Gap = s.otherGap(op, t, allow)
