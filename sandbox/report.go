@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"io/fs"
 	"slices"
 	"strconv"
 
@@ -311,8 +312,12 @@ func ExplainOp(p *sandboxpolicy.Policy, h Host, op sandboxpolicy.Op, target stri
 	if p.Full() {
 		return e, nil
 	}
+	if hostSocket(op, t, x.Resolved, facts) {
+		v := sandboxpolicy.HostSocket()
+		e.Verdict, e.Rule, e.Remedy = "deny", v.Rule, &v.Remedy
+	}
 	s := stateOn(p, &h)
-	allow := x.Verdict == "allow"
+	allow := e.Verdict == "allow"
 	judges := s.judges(op, t)
 	for _, m := range mechanisms {
 		if m.works(s) && slices.Contains(judges, m.name) {
@@ -328,6 +333,17 @@ func ExplainOp(p *sandboxpolicy.Policy, h Host, op sandboxpolicy.Op, target stri
 		e.Gap = s.otherGap(op, t, allow)
 	}
 	return e, nil
+}
+
+// hostSocket reports a socket that is there already: no command that is still
+// to be started has made it, so the supervisor lets none reach it, wherever it
+// lies.
+func hostSocket(op sandboxpolicy.Op, t sandboxpolicy.Target, resolved string, facts sandboxpolicy.Facts) bool {
+	if t.Kind != sandboxpolicy.TargetPath || op != sandboxpolicy.OpConnect && op != sandboxpolicy.OpSend {
+		return false
+	}
+	fi, err := facts.Lstat(resolved)
+	return err == nil && fi.Mode()&fs.ModeSocket != 0
 }
 
 // judges are the mechanisms that judge op on a kind of target, were they all

@@ -34,7 +34,9 @@ func runDoctor(c *cobra.Command, f *cli.Flags, _ []string) error {
 	if f.JSON {
 		err = printJSON(c.OutOrStdout(), r)
 	} else {
-		printNotices(c, r.Notices)
+		for _, n := range r.Notes {
+			fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneLine(n))
+		}
 		err = printReport(c.OutOrStdout(), r)
 	}
 	if err == nil && (r.Failed() || f.RequireFull && !r.Full()) {

@@ -33,13 +33,14 @@ type Report struct {
 	Checks map[string][]Result `json:"checks"`
 	// Unavailable says why nothing can be confined here; null otherwise.
 	Unavailable *string `json:"unavailable"`
+	// Notes are what else a person should know: what of the request was
+	// ignored, and which attempts could not be made.
+	Notes []string `json:"notes"`
 
 	// Preset is the name of the policy that was asked for, and Presets the
 	// order of all.
 	Preset  string   `json:"-"`
 	Presets []string `json:"-"`
-	// Notices are what the policy's resolution had to tell.
-	Notices []sandboxpolicy.Notice `json:"-"`
 }
 
 // Failed reports that nothing can be enforced here, or that an attempt
@@ -100,7 +101,7 @@ func Run(req sandboxpolicy.Request) (*Report, error) {
 	r := &Report{
 		Kernel: h.Kernel, LandlockABI: h.LandlockABI, Mechanisms: h.Mechanisms(),
 		Enforcement: map[string]sandbox.Enforcement{}, Checks: map[string][]Result{},
-		Presets: sandboxpolicy.PresetNames(),
+		Notes: []string{}, Presets: sandboxpolicy.PresetNames(),
 	}
 	b, err := newBench()
 	if err != nil {
@@ -116,13 +117,17 @@ func Run(req sandboxpolicy.Request) (*Report, error) {
 		req.Workspace, req.Cwd = b.path("workspace"), b.path("workspace")
 		var other error
 		if p, notices, other = sandbox.Resolve(req); other == nil {
+			r.Notes = append(r.Notes, err.Error()+"; the answers are for a directory that is one")
 			err = nil
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.Preset, r.Notices = p.Preset(), notices
+	r.Preset = p.Preset()
+	for _, n := range notices {
+		r.Notes = append(r.Notes, n.Text)
+	}
 	if !slices.Contains(r.Presets, r.Preset) {
 		r.Presets = append(r.Presets, r.Preset)
 	}
@@ -130,7 +135,7 @@ func Run(req sandboxpolicy.Request) (*Report, error) {
 		r.unavailable(err)
 	}
 	for _, name := range r.Presets {
-		of := sandboxpolicy.Request{Preset: name, NoConfig: true, Environ: req.Environ, Workspace: b.path("workspace"), Cwd: b.path("workspace")}
+		of := sandboxpolicy.Request{Preset: name, NoConfig: true, Environ: req.Environ, Workspace: p.Workspace(), AllowBroadWorkspace: true, Cwd: p.Cwd()}
 		if name == r.Preset {
 			of = req
 		}
@@ -174,7 +179,8 @@ func (r *Report) probe(name string, req sandboxpolicy.Request, b *bench) error {
 	req.Limits = sandboxpolicy.Limits{}
 	results, err := b.check(req)
 	if err != nil {
-		return fmt.Errorf("the attempts under %s can't be made: %w", name, err)
+		r.Notes = append(r.Notes, fmt.Sprintf("the attempts under %s can't be made: %v", name, err))
+		return nil
 	}
 	r.Checks[name] = results
 	return nil
