@@ -91,7 +91,7 @@ func (p *Policy) Verdict(op Op, path string) Verdict {
 	if w.Sink {
 		switch class {
 		case classSocket:
-			return Verdict{Rule: Rule{"sockets of the host", originPreset}, Remedy: remedyHost}
+			return HostSocket()
 		case classMeta:
 			return Verdict{Rule: Rule{"devices may be used, not changed", originPreset}, Remedy: remedyDevice}
 		}
@@ -223,7 +223,7 @@ func (p *Policy) protectedName(op Op, path string, w *PathRule) string {
 
 func (p *Policy) notWritable(class opClass, path string) Verdict {
 	if class == classSocket {
-		return Verdict{Rule: Rule{"sockets of the host", originPreset}, Remedy: remedyHost}
+		return HostSocket()
 	}
 	rule := Rule{"outside of what may be written", originPreset}
 	switch {
@@ -366,6 +366,12 @@ func (p *Policy) VerdictNet(op Op, family, addr string) Verdict {
 		remedy = "--network loopback"
 	}
 	return Verdict{Rule: Rule{"network = none", p.networkOrg}, Remedy: remedy}
+}
+
+// HostSocket is the verdict on connecting or sending to a socket with a path
+// that none of the command's own processes made, wherever it lies.
+func HostSocket() Verdict {
+	return Verdict{Rule: Rule{"sockets of the host", originPreset}, Remedy: remedyHost}
 }
 
 // IsLoopback reports whether connecting to an address, with or without a port,

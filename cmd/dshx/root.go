@@ -123,9 +123,9 @@ func command(c *cobra.Command, ops operands, run func(c *cobra.Command, f *cli.F
 			return c.Help()
 		case c.HasSubCommands():
 		case len(args) < ops.min:
-			return usagef("%s needs more than that: %s", c.Name(), c.UseLine())
+			return usagef("something is missing; usage: %s", c.UseLine())
 		case len(args) > ops.max:
-			return usagef("%s does not take %q: %s", c.Name(), args[ops.max], c.UseLine())
+			return usagef("%q is one too many; usage: %s", args[ops.max], c.UseLine())
 		}
 		return run(c, f, args)
 	}
