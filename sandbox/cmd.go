@@ -63,6 +63,7 @@ type Cmd struct {
 	lookErr error
 	denials recorder
 
+	program   string // the file that was executed, absolute
 	mark      uint64
 	started   time.Time
 	copies    sync.WaitGroup
@@ -199,6 +200,9 @@ func (c *Cmd) Start() error {
 	path, err := lookPath(c.Path, dir, env)
 	if err != nil {
 		return err
+	}
+	if c.program = path; path != "" && path[0] != '/' {
+		c.program = dir + "/" + path
 	}
 	plan := &spawn.Command{
 		Path: path, Argv: c.Args, Env: env, Dir: dirfd, Ruleset: -1, Terminal: -1,
