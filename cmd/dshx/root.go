@@ -30,7 +30,7 @@ func execute(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	err := root.Execute()
 	var status statusError
 	switch {
@@ -100,8 +100,8 @@ func unknownCommand(c *cobra.Command, name string) error {
 // operands is what a command takes besides flags.
 type operands struct {
 	min, max int
-	// complete returns what the n-th operand (from 0) can be; nil: files.
-	complete func(n int) []string
+	// complete returns what operand n (from 0) behind args can be; nil: files.
+	complete func(n int, args []string) []string
 }
 
 // flagsKey is the annotation with the help for a command's flags.
@@ -148,7 +148,7 @@ func completer(ops operands, interspersed bool, tables ...[]cli.Flag) cobra.Comp
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			if ops.complete != nil {
-				words = ops.complete(c.Operand)
+				words = ops.complete(c.Operand, args)
 			}
 			if words == nil {
 				return nil, cobra.ShellCompDirectiveDefault
