@@ -112,7 +112,7 @@ func (c *Cmd) GainRefused() []Denial {
 	if err != nil || st.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0 {
 		return nil
 	}
-	return []Denial{{Operation: sandboxpolicy.OpExec, Target: path, Resolved: resolveExisting(path),
+	return []Denial{{Operation: sandboxpolicy.OpKernel, Target: path, Resolved: resolveExisting(path),
 		Rule:     sandboxpolicy.Rule{Text: "a program gains no rights by being set-user-ID or set-group-ID", Origin: "preset"},
 		Evidence: "supervisor", Remedy: "not possible by a flag or a writable path; run it outside, or with --preset danger-full-access"}}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/dshx/dshx/sandbox/internal/nofile"
 	"github.com/dshx/dshx/sandbox/internal/proctree"
 	"github.com/dshx/dshx/sandbox/internal/spawn"
 	"github.com/dshx/dshx/sandboxpolicy"
@@ -312,6 +313,9 @@ func limits(l sandboxpolicy.Limits) []spawn.Limit {
 		if n > 0 {
 			out = append(out, spawn.Limit{Resource: resource, Soft: uint64(n), Hard: uint64(n)})
 		}
+	}
+	if soft, hard, ok := nofile.Started(); ok && soft != hard {
+		out = append(out, spawn.Limit{Resource: unix.RLIMIT_NOFILE, Soft: soft, Hard: hard})
 	}
 	add(unix.RLIMIT_AS, l.Memory)
 	add(unix.RLIMIT_NPROC, l.Pids)
