@@ -208,7 +208,7 @@ func printDenials(ds []sandbox.Denial) {
 		if d.Remedy != "" {
 			line += ": " + d.Remedy
 		}
-		fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(line))
+		fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(line))
 	}
 }
 

@@ -83,7 +83,7 @@ func (r *run) fail(err error) int {
 			Error errorObject `json:"error"`
 		}{errorObject{code, err.Error()}})
 	}
-	fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(err.Error()))
+	fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(err.Error()))
 	return exit
 }
 
@@ -107,10 +107,6 @@ func Classify(err error) (code string, exit int) {
 	return code, ExitSandbox
 }
 
-func oneLine(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(s)
-}
-
 func (r *run) run() (int, error) {
 	terminal := r.o.TTY == Always || r.o.TTY == Auto && !r.o.JSON && isTerminal(0) && isTerminal(1)
 	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
@@ -130,7 +126,7 @@ func (r *run) run() (int, error) {
 	}()
 	if !r.o.Quiet {
 		for _, n := range scope.Notices() {
-			fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(n.Text))
+			fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(n.Text))
 		}
 	}
 	if r.o.RequireFull {
