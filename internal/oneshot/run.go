@@ -232,4 +232,11 @@ func (r *run) finish() (int, error) {
 
 // stopSelf stops dshx after the command has been stopped, as a shell expects
 // of a job.
-func stopSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+//
+// Without a terminal nobody would continue it: a stopped dshx keeps no deadline,
+// and a command could stop it by stopping itself.
+func stopSelf() {
+	if isTerminal(0) || isTerminal(1) || isTerminal(2) {
+		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	}
+}
