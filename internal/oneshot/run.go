@@ -112,6 +112,7 @@ func (r *run) run() (int, error) {
 	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
 		return 0, err
 	}
+	sandbox.HoldModes(append([]int{0, 1, 2}, r.o.PassFD...)...)
 	scope, err := sandbox.OpenHere(r.o.Request)
 	if err != nil {
 		return 0, err
