@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/spf13/cobra"
 )
@@ -39,17 +40,13 @@ func execute(args []string, in io.Reader, out, errs io.Writer) int {
 	case errors.As(err, &status):
 		return int(status)
 	}
-	fmt.Fprintf(errs, "dshx: %s\n", oneLine(err.Error()))
+	fmt.Fprintf(errs, "dshx: %s\n", oneshot.OneLine(err.Error()))
 	var usage *sandboxpolicy.UsageError
 	var config *sandboxpolicy.ConfigError
 	if errors.As(err, &usage) || errors.As(err, &config) {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-func oneLine(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\x1b", `\x1b`).Replace(s)
 }
 
 // usagef is a mistake in the command line.

@@ -211,7 +211,7 @@ func printDenials(ds []sandbox.Denial) {
 		if d.Remedy != "" {
 			line += ": " + d.Remedy
 		}
-		fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(line))
+		fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(line))
 	}
 }
 

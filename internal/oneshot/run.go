@@ -83,7 +83,7 @@ func (r *run) fail(err error) int {
 			Error errorObject `json:"error"`
 		}{errorObject{code, err.Error()}})
 	}
-	fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(err.Error()))
+	fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(err.Error()))
 	return exit
 }
 
@@ -107,15 +107,12 @@ func Classify(err error) (code string, exit int) {
 	return code, ExitSandbox
 }
 
-func oneLine(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(s)
-}
-
 func (r *run) run() (int, error) {
 	terminal := r.o.TTY == Always || r.o.TTY == Auto && !r.o.JSON && isTerminal(0) && isTerminal(1)
 	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
 		return 0, err
 	}
+	sandbox.HoldModes(append([]int{0, 1, 2}, r.o.PassFD...)...)
 	scope, err := sandbox.OpenHere(r.o.Request)
 	if err != nil {
 		return 0, err
@@ -130,7 +127,7 @@ func (r *run) run() (int, error) {
 	}()
 	if !r.o.Quiet {
 		for _, n := range scope.Notices() {
-			fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(n.Text))
+			fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(n.Text))
 		}
 	}
 	if r.o.RequireFull {
@@ -236,4 +233,11 @@ func (r *run) finish() (int, error) {
 
 // stopSelf stops dshx after the command has been stopped, as a shell expects
 // of a job.
-func stopSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+//
+// Without a terminal nobody would continue it: a stopped dshx keeps no deadline,
+// and a command could stop it by stopping itself.
+func stopSelf() {
+	if isTerminal(0) || isTerminal(1) || isTerminal(2) {
+		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	}
+}
