@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/dshx/dshx/internal/oneshot"
 	"io"
 	"os"
 	"strings"
@@ -35,7 +36,7 @@ func runDoctor(c *cobra.Command, f *cli.Flags, _ []string) error {
 		err = printJSON(c.OutOrStdout(), r)
 	} else {
 		for _, n := range r.Notes {
-			fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneLine(n))
+			fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(n))
 		}
 		err = printReport(c.OutOrStdout(), r)
 	}
