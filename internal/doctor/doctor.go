@@ -228,8 +228,8 @@ func (b *bench) check(req sandboxpolicy.Request) ([]Result, error) {
 	h := sandbox.ProbeHost()
 	h.TryListener()
 	var results []Result
-	for i := range attempts {
-		at := &attempts[i]
+	for i := range attempts() {
+		at := &attempts()[i]
 		e, err := sandbox.ExplainOp(s.Policy(), h, at.op, at.target(&b.order), sandboxpolicy.OSFacts{})
 		if err != nil {
 			return nil, err
