@@ -130,7 +130,7 @@ kill %1`, py)
 					continue
 				}
 				// The listener lives: the control.
-				if r := d.Outside(probeBin, "f2-dial", network, l.Addr); network[:3] == "tcp" && r.Exit != 0 {
+				if r := d.Outside(probeBin, "f2-dial", network, l.Addr); r.Exit != 0 {
 					t.Fatalf("control: %s", r)
 				}
 				was := l.Conns()

@@ -497,7 +497,7 @@ func TestF3_10_FastExit(t *testing.T) {
 			if code := term.Wait(ptyWait); code != 3 || !strings.HasPrefix(term.Output(), "early\r\n") || time.Since(began) > 5*time.Second {
 				t.Errorf("grandchild: exit %d, %q after %v", code, term.Output(), time.Since(began))
 			}
-			e.NothingLeft(0)
+			e.f3Ended()
 		}
 	})
 }

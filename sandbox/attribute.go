@@ -118,3 +118,21 @@ func paths(line string) []string {
 	}
 	return out
 }
+
+// GainRefused is the denial of a failed command whose program would have run
+// with another user's or group's rights: no_new_privs takes them from it
+// (prctl(2)), and uid 0 has no capability to change into anybody.
+func (c *Cmd) GainRefused() []Denial {
+	p := c.domain.policy
+	if p.Full() {
+		return nil
+	}
+	path := c.program
+	st, err := os.Stat(path)
+	if err != nil || st.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0 {
+		return nil
+	}
+	return []Denial{{Operation: sandboxpolicy.OpKernel, Target: path, Resolved: resolveExisting(path),
+		Rule:     sandboxpolicy.Rule{Text: "a program gains no rights by being set-user-ID or set-group-ID", Origin: "preset"},
+		Evidence: "supervisor", Remedy: "not possible by a flag or a writable path; run it outside, or with --preset danger-full-access"}}
+}

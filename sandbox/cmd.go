@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/dshx/dshx/sandbox/internal/nofile"
 	"github.com/dshx/dshx/sandbox/internal/proctree"
 	"github.com/dshx/dshx/sandbox/internal/spawn"
 	"github.com/dshx/dshx/sandboxpolicy"
@@ -63,6 +64,7 @@ type Cmd struct {
 	lookErr error
 	denials recorder
 
+	program   string // the file that was executed, absolute
 	mark      uint64
 	started   time.Time
 	copies    sync.WaitGroup
@@ -200,6 +202,9 @@ func (c *Cmd) Start() error {
 	if err != nil {
 		return err
 	}
+	if c.program = path; path != "" && path[0] != '/' {
+		c.program = dir + "/" + path
+	}
 	plan := &spawn.Command{
 		Path: path, Argv: c.Args, Env: env, Dir: dirfd, Ruleset: -1, Terminal: -1,
 		Secret: c.domain.secret, ResetSignals: c.domain.reset, Limits: limits(p.Limits()),
@@ -308,6 +313,9 @@ func limits(l sandboxpolicy.Limits) []spawn.Limit {
 		if n > 0 {
 			out = append(out, spawn.Limit{Resource: resource, Soft: uint64(n), Hard: uint64(n)})
 		}
+	}
+	if soft, hard, ok := nofile.Started(); ok && soft != hard {
+		out = append(out, spawn.Limit{Resource: unix.RLIMIT_NOFILE, Soft: soft, Hard: hard})
 	}
 	add(unix.RLIMIT_AS, l.Memory)
 	add(unix.RLIMIT_NPROC, l.Pids)

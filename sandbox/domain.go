@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/dshx/dshx/sandbox/internal/caps"
 	"github.com/dshx/dshx/sandbox/internal/landlock"
@@ -26,6 +27,7 @@ import (
 // the commands' domain would hand them this whole process.
 type Domain struct {
 	policy *sandboxpolicy.Policy
+	born   time.Time
 	host   Host
 	state  state
 
@@ -120,7 +122,7 @@ var probeHost = ProbeHost
 
 func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	d := &Domain{
-		policy: p, host: probeHost(),
+		policy: p, born: time.Now(), host: probeHost(),
 		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
 		byMark: map[uint64]*Cmd{}, listener: -1,
 	}
@@ -490,8 +492,15 @@ func (d *Domain) denied(s supervise.Denial) {
 // judge is what the supervisor asks.
 type judge struct{ d *Domain }
 
+// Verdict is the policy's, but for protected paths of repositories that came
+// into being under this domain: git init changes the mode of its new
+// configuration to find out what the file system can.
 func (j judge) Verdict(op sandboxpolicy.Op, path string) sandboxpolicy.Verdict {
-	return j.d.policy.Verdict(op, path)
+	v := j.d.policy.Verdict(op, path)
+	if !v.Allow && j.d.policy.ProtectedAlone(op, path) && born(path).After(j.d.born.Add(-clockGrain)) {
+		v = sandboxpolicy.Verdict{Allow: true, Rule: v.Rule}
+	}
+	return v
 }
 
 func (j judge) VerdictNet(op sandboxpolicy.Op, family, addr string) sandboxpolicy.Verdict {

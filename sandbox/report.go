@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"io/fs"
 	"slices"
 	"strconv"
 
@@ -286,8 +287,8 @@ type Explanation struct {
 	Resolved string             `json:"resolved"`
 	Verdict  string             `json:"verdict"` // allow, deny or ask
 	Rule     sandboxpolicy.Rule `json:"rule"`
-	// EnforcedBy are the mechanisms that judge the operation here, whichever
-	// way; empty where none does.
+	// EnforcedBy are the mechanisms that hold the operation to the verdict
+	// here; empty where none does.
 	EnforcedBy []string `json:"enforcedBy"`
 	// Gap is the promise that doesn't hold for this very operation, or null.
 	Gap    *Gap    `json:"gap"`
@@ -311,8 +312,12 @@ func ExplainOp(p *sandboxpolicy.Policy, h Host, op sandboxpolicy.Op, target stri
 	if p.Full() {
 		return e, nil
 	}
+	if hostSocket(op, t, x.Resolved, facts) {
+		v := sandboxpolicy.HostSocket()
+		e.Verdict, e.Rule, e.Remedy = "deny", v.Rule, &v.Remedy
+	}
 	s := stateOn(p, &h)
-	allow := x.Verdict == "allow"
+	allow := e.Verdict == "allow"
 	judges := s.judges(op, t)
 	for _, m := range mechanisms {
 		if m.works(s) && slices.Contains(judges, m.name) {
@@ -320,11 +325,25 @@ func ExplainOp(p *sandboxpolicy.Policy, h Host, op sandboxpolicy.Op, target stri
 		}
 	}
 	if t.Kind == sandboxpolicy.TargetPath {
+		if !allow && s.ruleset().Judges(op) && s.ruleset().Lets(op, x.Resolved) {
+			e.EnforcedBy = slices.DeleteFunc(e.EnforcedBy, func(m string) bool { return m == "landlock" })
+		}
 		e.Gap = s.pathGap(op, x.Resolved, allow)
 	} else {
 		e.Gap = s.otherGap(op, t, allow)
 	}
 	return e, nil
+}
+
+// hostSocket reports a socket that is there already: no command that is still
+// to be started has made it, so the supervisor lets none reach it, wherever it
+// lies.
+func hostSocket(op sandboxpolicy.Op, t sandboxpolicy.Target, resolved string, facts sandboxpolicy.Facts) bool {
+	if t.Kind != sandboxpolicy.TargetPath || op != sandboxpolicy.OpConnect && op != sandboxpolicy.OpSend {
+		return false
+	}
+	fi, err := facts.Lstat(resolved)
+	return err == nil && fi.Mode()&fs.ModeSocket != 0
 }
 
 // judges are the mechanisms that judge op on a kind of target, were they all

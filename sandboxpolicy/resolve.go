@@ -39,6 +39,10 @@ type Request struct {
 	// the caller. "" leaves the policy without one.
 	TmpDir string
 	Cwd    string // where commands start; "" for the current directory
+
+	// NoCacheArea says that the workspace's cache area can't be made: caches
+	// then go into TmpDir, as they do under read-only.
+	NoCacheArea bool
 }
 
 // builder is one resolution.
@@ -490,7 +494,7 @@ func (b *builder) findTmp() error {
 		}
 		p.tmp = dir
 	}
-	if p.mode == modeWrite {
+	if p.mode == modeWrite && !b.req.NoCacheArea {
 		// One area for each workspace: what one workspace's commands put in
 		// a cache must not reach the builds of another, or of the host.
 		base := b.env("XDG_CACHE_HOME")

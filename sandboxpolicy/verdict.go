@@ -16,6 +16,16 @@ const (
 	remedyFamily  = "not possible: only inet, inet6, unix and netlink route sockets are available"
 )
 
+// ProtectedAlone reports that op on path, absolute and resolved, would be
+// allowed if the path weren't one of those that make a host tool run code.
+func (p *Policy) ProtectedAlone(op Op, path string) bool {
+	if p.mode == modeFull || p.denying(path, Write) != nil {
+		return false
+	}
+	w := p.writing(path)
+	return w != nil && !w.Sink && p.protectedName(op, path, w) != ""
+}
+
 // Extent is how much of a tree an access is allowed for.
 type Extent uint8
 
@@ -91,7 +101,7 @@ func (p *Policy) Verdict(op Op, path string) Verdict {
 	if w.Sink {
 		switch class {
 		case classSocket:
-			return Verdict{Rule: Rule{"sockets of the host", originPreset}, Remedy: remedyHost}
+			return HostSocket()
 		case classMeta:
 			return Verdict{Rule: Rule{"devices may be used, not changed", originPreset}, Remedy: remedyDevice}
 		}
@@ -223,7 +233,7 @@ func (p *Policy) protectedName(op Op, path string, w *PathRule) string {
 
 func (p *Policy) notWritable(class opClass, path string) Verdict {
 	if class == classSocket {
-		return Verdict{Rule: Rule{"sockets of the host", originPreset}, Remedy: remedyHost}
+		return HostSocket()
 	}
 	rule := Rule{"outside of what may be written", originPreset}
 	switch {
@@ -366,6 +376,12 @@ func (p *Policy) VerdictNet(op Op, family, addr string) Verdict {
 		remedy = "--network loopback"
 	}
 	return Verdict{Rule: Rule{"network = none", p.networkOrg}, Remedy: remedy}
+}
+
+// HostSocket is the verdict on connecting or sending to a socket with a path
+// that none of the command's own processes made, wherever it lies.
+func HostSocket() Verdict {
+	return Verdict{Rule: Rule{"sockets of the host", originPreset}, Remedy: remedyHost}
 }
 
 // IsLoopback reports whether connecting to an address, with or without a port,

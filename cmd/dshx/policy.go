@@ -88,7 +88,7 @@ TARGET is a path, HOST:PORT, unix:PATH, unix:@NAME or pid:N.`,
 		Example: `  dshx policy explain write ~/.bashrc
   dshx policy explain --network loopback connect 127.0.0.1:8080
   dshx policy explain --check read /etc/shadow || echo denied`,
-	}, operands{min: 2, max: 2, complete: func(n int) []string {
+	}, operands{min: 2, max: 2, complete: func(n int, _ []string) []string {
 		if n == 0 {
 			return ops
 		}

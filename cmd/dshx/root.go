@@ -31,7 +31,7 @@ func execute(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	err := root.Execute()
 	var status statusError
 	switch {
@@ -97,8 +97,8 @@ func unknownCommand(c *cobra.Command, name string) error {
 // operands is what a command takes besides flags.
 type operands struct {
 	min, max int
-	// complete returns what the n-th operand (from 0) can be; nil: files.
-	complete func(n int) []string
+	// complete returns what operand n (from 0) behind args can be; nil: files.
+	complete func(n int, args []string) []string
 }
 
 // flagsKey is the annotation with the help for a command's flags.
@@ -120,9 +120,9 @@ func command(c *cobra.Command, ops operands, run func(c *cobra.Command, f *cli.F
 			return c.Help()
 		case c.HasSubCommands():
 		case len(args) < ops.min:
-			return usagef("%s needs more than that: %s", c.Name(), c.UseLine())
+			return usagef("something is missing; usage: %s", c.UseLine())
 		case len(args) > ops.max:
-			return usagef("%s does not take %q: %s", c.Name(), args[ops.max], c.UseLine())
+			return usagef("%q is one too many; usage: %s", args[ops.max], c.UseLine())
 		}
 		return run(c, f, args)
 	}
@@ -145,7 +145,7 @@ func completer(ops operands, interspersed bool, tables ...[]cli.Flag) cobra.Comp
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			if ops.complete != nil {
-				words = ops.complete(c.Operand)
+				words = ops.complete(c.Operand, args)
 			}
 			if words == nil {
 				return nil, cobra.ShellCompDirectiveDefault

@@ -372,6 +372,11 @@ func f2Dial(args []string) int {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(5 * time.Second))
+	if strings.HasPrefix(args[0], "udp") { // a server learns of a client by what it sends
+		if _, err := c.Write([]byte("hello")); err != nil {
+			return complain("write", err)
+		}
+	}
 	buf := make([]byte, 64)
 	n, err := c.Read(buf)
 	if err != nil {

@@ -162,6 +162,9 @@ func (r *run) report(st *sandbox.State, left []int) {
 	if r.streams != nil && failed {
 		denials = addNew(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.stderr.Bytes())))
 	}
+	if failed {
+		denials = append(denials, r.cmd.GainRefused()...)
+	}
 	if r.o.JSON || r.o.StatusFD >= 0 {
 		notices := r.scope.Notices()
 		if l := limitOf(st, p.Limits()); l != nil {

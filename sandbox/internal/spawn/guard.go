@@ -92,6 +92,9 @@ func (g *Guard) Wait() {
 //go:norace
 //go:nocheckptr
 func guardMain(a *guardArgs) {
+	// Who kills this process with its whole group (timeout -s KILL, a shell)
+	// must not hit the guard.
+	sys(sysSetsid, 0, 0, 0, 0, 0, 0)
 	sys(sysPrctl, prSetPdeathsig, sigusr1, 0, 0, 0, 0)
 	sys(sysPrctl, prSetName, uintptr(unsafe.Pointer(&a.name)), 0, 0, 0, 0)
 	a.ready = 1
