@@ -259,6 +259,9 @@ func (c *Cmd) Start() error {
 // spawn runs on the domain's thread.
 func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 	d := c.domain
+	if d.guard != nil {
+		d.guard.Ready() // long since, but for the first command
+	}
 	plan.Cookie = d.marker.Next()
 	c.mark = plan.Cookie
 	d.mu.Lock()
@@ -286,17 +289,9 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 // afterStart does what needs not be there before the command runs.
 func (c *Cmd) afterStart() {
 	d := c.domain
-	if d.here {
-		d.startGuard()
-		if !c.exclusive {
-			d.serve()
-		}
-		return
+	if !d.here || !c.exclusive {
+		d.first.Do(d.serve)
 	}
-	d.first.Do(func() {
-		d.serve()
-		go d.on(d.startGuard)
-	})
 }
 
 func (d *Domain) forget(c *Cmd) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/dshx/dshx/internal/oneshot"
 	"io"
 	"os"
 	"strings"

@@ -113,7 +113,11 @@ func (r *run) run() (int, error) {
 		return 0, err
 	}
 	sandbox.HoldModes(append([]int{0, 1, 2}, r.o.PassFD...)...)
-	scope, err := sandbox.OpenHere(r.o.Request)
+	keep := -1 // the terminal that the guard can put back
+	if terminal && isTerminal(0) {
+		keep = 0
+	}
+	scope, err := sandbox.OpenHere(r.o.Request, keep)
 	if err != nil {
 		return 0, err
 	}
@@ -164,8 +168,14 @@ func openFD(fd int) sandbox.FD {
 }
 
 func checkPassed(fds []int, status int) error {
-	if status >= 0 && openFD(status) < 0 {
-		return &sandboxpolicy.UsageError{Flag: "--status-fd", Msg: fmt.Sprintf("descriptor %d is not open", status)}
+	if status >= 0 {
+		flags, err := unix.FcntlInt(uintptr(status), unix.F_GETFL, 0)
+		if err != nil {
+			return &sandboxpolicy.UsageError{Flag: "--status-fd", Msg: fmt.Sprintf("descriptor %d is not open", status)}
+		}
+		if flags&unix.O_ACCMODE == unix.O_RDONLY || flags&unix.O_PATH != 0 {
+			return &sandboxpolicy.UsageError{Flag: "--status-fd", Msg: fmt.Sprintf("descriptor %d is not open for writing", status)}
+		}
 	}
 	for _, fd := range fds {
 		if openFD(fd) < 0 {
@@ -220,15 +230,22 @@ func (r *run) finish() (int, error) {
 	}
 	left := r.cmd.EndLeftBehind()
 	r.clean = true
+	return r.result(st, left), nil
+}
+
+// result reports how the command ended, and returns dshx's own exit status.
+func (r *run) result(st *sandbox.State, left []int) int {
 	r.timedOut = st.Cancelled
-	r.report(st, left)
+	if !r.report(st, left) {
+		return ExitSandbox
+	}
 	switch {
 	case r.timedOut:
-		return ExitTimeout, nil
+		return ExitTimeout
 	case st.Signal != 0:
-		return 128 + int(st.Signal), nil
+		return 128 + int(st.Signal)
 	}
-	return st.ExitCode, nil
+	return st.ExitCode
 }
 
 // stopSelf stops dshx after the command has been stopped, as a shell expects

@@ -1,8 +1,10 @@
 package oneshot
 
 import (
+	"bytes"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dshx/dshx/internal/sigpipe"
@@ -18,16 +20,25 @@ func isTerminal(fd int) bool {
 // outer is the caller's terminal while the command has one of its own.
 type outer struct {
 	fd    int // -1: standard input is no terminal
+	guard *sandbox.RawTerminal
+
 	mu    sync.Mutex
 	saved *unix.Termios // set while the terminal is raw
 }
 
+// foreground reports whether the terminal is this process group's to use.
+func (o *outer) foreground() bool {
+	pgrp, err := unix.IoctlGetInt(o.fd, unix.TIOCGPGRP)
+	return err == nil && pgrp == unix.Getpgrp()
+}
+
 // raw passes every key through unchanged: the command's own terminal makes
-// lines, echoes and signals of them.
+// lines, echoes and signals of them. In the background the terminal is
+// somebody else's.
 func (o *outer) raw() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.fd < 0 || o.saved != nil {
+	if o.fd < 0 || o.saved != nil || !o.foreground() {
 		return
 	}
 	t, err := unix.IoctlGetTermios(o.fd, unix.TCGETS)
@@ -40,7 +51,11 @@ func (o *outer) raw() {
 	t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	t.Cflag = t.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
-	if unix.IoctlSetTermios(o.fd, unix.TCSETSW, t) == nil {
+	if o.guard != nil {
+		o.guard.Saved = saved
+		atomic.StoreUint32(&o.guard.Raw, 1)
+	}
+	if setTermios(o.fd, unix.TCSETSW, t) == nil {
 		o.saved = &saved
 	}
 }
@@ -54,16 +69,50 @@ func (o *outer) restore() {
 	if o.saved == nil {
 		return
 	}
-	// A background process that sets its terminal is stopped by SIGTTOU
-	// unless it blocks it: tcsetattr(3).
+	if o.foreground() {
+		_ = setTermios(o.fd, unix.TCSETSF, o.saved)
+	}
+	o.saved = nil
+	if o.guard != nil {
+		atomic.StoreUint32(&o.guard.Raw, 0)
+	}
+}
+
+// setTermios blocks SIGTTOU, which would stop a process that has just been
+// moved to the background: tcsetattr(3).
+func setTermios(fd int, req uint, t *unix.Termios) error {
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var block, old unix.Sigset_t
 	block.Val[0] = 1 << (unix.SIGTTOU - 1)
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old)
-	_ = unix.IoctlSetTermios(o.fd, unix.TCSETSF, o.saved)
+	err := unix.IoctlSetTermios(fd, req, t)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
-	runtime.UnlockOSThread()
-	o.saved = nil
+	return err
+}
+
+// The sequences that hide and show the cursor (DECTCEM).
+var hideCursor, showCursor = []byte("\x1b[?25l"), []byte("\x1b[?25h")
+
+// printed notes whether the command's output leaves the cursor hidden.
+func (o *outer) printed(b []byte) {
+	if o.guard == nil {
+		return
+	}
+	h, s := bytes.LastIndex(b, hideCursor), bytes.LastIndex(b, showCursor)
+	switch {
+	case h > s:
+		atomic.StoreUint32(&o.guard.Hidden, 1)
+	case s > h:
+		atomic.StoreUint32(&o.guard.Hidden, 0)
+	}
+}
+
+// showCursor undoes what a command that was killed could not.
+func (o *outer) showCursor() {
+	if o.guard != nil && atomic.SwapUint32(&o.guard.Hidden, 0) != 0 {
+		_ = writeAll(o.fd, showCursor)
+	}
 }
 
 func (o *outer) size() (rows, cols uint16) {
@@ -79,13 +128,13 @@ func (o *outer) size() (rows, cols uint16) {
 }
 
 // inTerminalSignals are what dshx must not die of while the caller's terminal
-// is raw: all that can be caught and would end or stop it.
-var inTerminalSignals = append([]unix.Signal{unix.SIGCHLD, unix.SIGALRM, unix.SIGXCPU, unix.SIGVTALRM, unix.SIGIO, unix.SIGPIPE,
-	unix.SIGTTIN, unix.SIGTTOU}, passed...)
+// is raw: what can be caught and would end it. SIGTTIN and SIGTTOU keep their
+// meaning.
+var inTerminalSignals = append([]unix.Signal{unix.SIGCHLD, unix.SIGALRM, unix.SIGXCPU, unix.SIGVTALRM, unix.SIGIO, unix.SIGPIPE}, passed...)
 
 // inTerminal runs the command on a terminal of its own.
 func (r *run) inTerminal() (code int, err error) {
-	o := &outer{fd: -1}
+	o := &outer{fd: -1, guard: r.scope.RawTerminal()}
 	if isTerminal(0) {
 		o.fd = 0
 	}
@@ -114,7 +163,7 @@ func (r *run) inTerminal() (code int, err error) {
 
 	err = r.cmd.Wait()
 	close(t.done)
-	<-t.drained
+	t.drain()
 	st := r.cmd.State
 	if st == nil {
 		return 0, err
@@ -123,15 +172,8 @@ func (r *run) inTerminal() (code int, err error) {
 	r.cmd.CloseTerminal()
 	r.clean = true
 	o.restore()
-	r.timedOut = st.Cancelled
-	r.report(st, left)
-	switch {
-	case r.timedOut:
-		return ExitTimeout, nil
-	case st.Signal != 0:
-		return 128 + int(st.Signal), nil
-	}
-	return st.ExitCode, nil
+	o.showCursor()
+	return r.result(st, left), nil
 }
 
 // session copies between the two terminals.
@@ -159,8 +201,8 @@ func (t *session) signal(s sigpipe.Signal) {
 		t.outer.raw()
 		_ = t.r.cmd.Terminal.Resize(t.outer.size())
 		_ = t.r.cmd.SignalGroup(unix.SIGCONT)
-	case unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE:
-		// Reads and writes report it.
+	case unix.SIGPIPE:
+		// Writes report it.
 	default:
 		_ = t.r.cmd.Signal(s.Number)
 	}
@@ -170,10 +212,38 @@ func (t *session) signal(s sigpipe.Signal) {
 // too, so that the caller's shell has its job.
 func (t *session) stopped() {
 	t.outer.restore()
+	if t.outer.fd < 0 {
+		return // nobody would continue it, and a deadline would pass unseen
+	}
 	// SIGSTOP, and not SIGTSTP with its default action: the kernel ignores
-	// the latter in an orphaned process group.
+	// the latter in an orphaned process group. The whole job stops.
 	_ = unix.Kill(0, unix.SIGSTOP)
 	// Continued: handled by the signal loop.
+}
+
+// drain waits until the output has been copied. A reader that doesn't read may
+// hold it for ever: then a signal that would have ended the command ends the
+// waiting.
+func (t *session) drain() {
+	select {
+	case <-t.drained:
+		return
+	case <-time.After(2 * drainGrace):
+	}
+	enough := make(chan struct{})
+	go func() {
+		for {
+			s, err := sigpipe.Next()
+			if err != nil || s.Number == unix.SIGTERM || s.Number == unix.SIGINT || s.Number == unix.SIGHUP || s.Number == unix.SIGQUIT {
+				close(enough)
+				return
+			}
+		}
+	}()
+	select {
+	case <-t.drained:
+	case <-enough:
+	}
 }
 
 // input copies what is typed. With a pipe as input its end becomes the
@@ -184,16 +254,21 @@ func (t *session) input() {
 	buf := make([]byte, 4096)
 	last := byte('\n')
 	for {
+		// Looked at before it is read: a read in the background would stop the
+		// job, again after each time that it's continued there.
+		if _, err := unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, -1); err == unix.EINTR {
+			continue
+		}
+		if t.outer.fd >= 0 && !t.outer.foreground() {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
 		n, err := unix.Read(0, buf)
 		switch {
-		case err == unix.EINTR:
+		case err == unix.EINTR || err == unix.EAGAIN:
 			continue
-		case err == unix.EAGAIN:
-			_, _ = unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, -1)
-			continue
-		case err == unix.EIO && t.outer.fd >= 0:
-			// Read in the background while stopped or being continued.
-			time.Sleep(10 * time.Millisecond)
+		case err == unix.EIO && t.outer.fd >= 0 && isTerminal(0):
+			time.Sleep(50 * time.Millisecond) // moved to the background in between
 			continue
 		case err != nil || n == 0:
 			eof := []byte{4}
@@ -225,48 +300,57 @@ func (t *session) output() {
 		write = func(b []byte) error { _, err := s.stdout.Write(b); return err }
 	}
 	for {
-		wait := -1
+		ended := false
+		wait := 50 // looks for the end now and then
 		select {
 		case <-t.done:
-			wait = int(drainGrace.Milliseconds())
+			ended, wait = true, int(drainGrace.Milliseconds())
 		default:
-			wait = 50 // looks for the end now and then
 		}
-		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(p, wait)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, wait)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
 			return
 		case n == 0:
-			select {
-			case <-t.done:
-				if wait == int(drainGrace.Milliseconds()) {
-					return
-				}
-			default:
-			}
-			continue
-		}
-		k, err := unix.Read(fd, buf)
-		if k > 0 {
-			if write(buf[:k]) != nil {
+			if ended {
 				return
 			}
 			continue
 		}
-		if err == unix.EINTR || err == unix.EAGAIN {
-			continue
-		}
-		// EIO: nobody has the terminal open. Before the command's end that
-		// is a moment in which it closed all its streams.
-		select {
-		case <-t.done:
-			return
-		case <-time.After(5 * time.Millisecond):
+		k, err := unix.Read(fd, buf)
+		switch {
+		case k > 0:
+			t.outer.printed(buf[:k])
+			if write(buf[:k]) != nil {
+				// The reader is gone, as for a program that gets SIGPIPE: the
+				// terminal hangs up.
+				go t.hangUp()
+				return
+			}
+		case err == unix.EINTR || err == unix.EAGAIN:
+		default:
+			// EIO: nobody has the terminal open. Before the command's end that
+			// is a moment in which it closed all its streams.
+			select {
+			case <-t.done:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
 		}
 	}
+}
+
+func (t *session) hangUp() {
+	defer t.protect()
+	_ = t.r.cmd.SignalGroup(unix.SIGHUP)
+	select {
+	case <-t.done:
+		return
+	case <-time.After(drainGrace):
+	}
+	t.r.cmd.EndTree()
 }
 
 func writeAll(fd int, b []byte) error {

@@ -37,6 +37,7 @@ const (
 	fSetfd            = unix.F_SETFD
 	fDupfdCloexec     = unix.F_DUPFD_CLOEXEC
 	tiocsctty         = unix.TIOCSCTTY
+	tcsetsf           = unix.TCSETSF
 	tiocspgrp         = unix.TIOCSPGRP
 	sigkill           = uintptr(unix.SIGKILL)
 	sigusr1           = uintptr(unix.SIGUSR1)
