@@ -65,11 +65,23 @@ var table = []row{
 		except: []string{"./sandbox/internal/..."}, reason: "only the mechanism that owns it speaks Landlock"},
 
 	// The path of exec runs before the rest of the program is initialised (ADR 0008).
-	{importer: "./internal/oneshot", imported: "github.com/spf13/cobra", reason: "exec must not wait for the command tree"},
-	{importer: "./internal/oneshot", imported: "github.com/spf13/pflag", reason: "exec must not wait for the command tree"},
-	{importer: "./internal/oneshot", imported: "net/http", reason: "its package initialisation costs milliseconds"},
-	{importer: "./internal/oneshot", imported: "text/template", reason: "it switches off the linker's dead code elimination"},
-	{importer: "./internal/oneshot", imported: "encoding/gob", reason: "its package initialisation costs milliseconds"},
+	{importer: "./internal/cli", imported: "github.com/spf13/cobra", reason: "exec must not wait for the command tree"},
+	{importer: "./internal/cli", imported: "github.com/spf13/pflag", reason: "exec must not wait for the command tree"},
+	{importer: "./internal/cli", imported: "net/http", reason: "its package initialisation costs milliseconds"},
+	{importer: "./internal/cli", imported: "text/template", reason: "it switches off the linker's dead code elimination"},
+	{importer: "./internal/cli", imported: "encoding/gob", reason: "its package initialisation costs milliseconds"},
+	{importer: "./...", imported: "./internal/cli", reach: directly, except: []string{"./cmd/dshx"}, reason: "linking it makes a program whose first argument is exec run dshx exec"},
+	{importer: "./internal/oneshot", imported: "./internal/doctor", reason: "exec enforces, it does not examine"},
+
+	// One handler for each signal: os/signal would install its own (ADR 0010).
+	{importer: "./internal/cli", imported: "os/signal", reason: "internal/sigpipe has the signals of exec, and os/signal must not be used for the same ones"},
+	{importer: "./sandbox", imported: "os/signal", reason: "a library leaves the signals of its process alone"},
+	{importer: "./internal/sigpipe", imported: "./sandbox/...", reason: "signals are for any program"},
+
+	// It must ask before package syscall changes the answer.
+	{importer: "./sandbox/internal/nofile", imported: "syscall", reason: "syscall raises the limit when it is initialised; this package must come before"},
+	{importer: "./sandbox/internal/nofile", imported: "os", reason: "os is initialised after syscall"},
+	{importer: "./sandbox/internal/nofile", imported: "golang.org/x/sys/...", reason: "x/sys is initialised after syscall"},
 
 	{importer: "./...", imported: "./cmd/...", except: []string{"./cmd/..."}, reason: "nobody imports the program"},
 	{importer: "./...", imported: "github.com/spf13/cobra", reach: directly,
