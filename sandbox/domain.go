@@ -99,7 +99,7 @@ func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 // alone may use the domain.
 //
 // terminal is a descriptor of the caller's terminal that will be made raw, or
-// -1: see Terminal.
+// -1: see RawTerminal.
 func NewDomainHere(p *sandboxpolicy.Policy, terminal int) (*Domain, error) {
 	d, err := newDomain(p)
 	if err != nil {
