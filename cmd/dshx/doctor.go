@@ -9,6 +9,7 @@ import (
 
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/doctor"
+	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/spf13/cobra"
 )

@@ -49,7 +49,7 @@ func TestJudge_TellsNothingWithoutAControl(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := sandbox.Explanation{Verdict: tc.verdict, Gap: tc.gap}
-			if r := judge(&attempts[0], e, tc.got, tc.control, tc.outside); r.Status != tc.want || (r.Note == nil) != (tc.want == StatusHeld) {
+			if r := judge(&attempts()[0], e, tc.got, tc.control, tc.outside); r.Status != tc.want || (r.Note == nil) != (tc.want == StatusHeld) {
 				t.Errorf("%+v, want %s", r, tc.want)
 			}
 		})
