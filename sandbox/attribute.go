@@ -110,7 +110,7 @@ func paths(line string) []string {
 			out = append(out, part)
 		}
 		for _, w := range strings.Fields(part) {
-			w = strings.Trim(w, `'"():;,.`+"`")
+			w = strings.TrimLeft(strings.TrimRight(w, `'"():;,.`+"`"), `'"(:;,`+"`")
 			if strings.HasPrefix(w, "/") && len(w) > 1 || strings.Contains(w, "/") && strings.HasPrefix(w, "..") {
 				out = append(out, w)
 			}

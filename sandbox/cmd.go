@@ -241,7 +241,7 @@ func (c *Cmd) Start() error {
 		}
 		var e *spawn.Error
 		if errors.As(err, &e) {
-			return startError(e, path, c.Path, dir)
+			return c.startError(e, path, dir)
 		}
 		return err
 	}

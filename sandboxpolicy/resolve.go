@@ -129,12 +129,15 @@ func (b *builder) findHomes() error {
 
 func (b *builder) findWorkspace() error {
 	wd, err := b.r.facts.Getwd()
-	if err != nil {
-		return &UsageError{Msg: "the current directory can't be read: " + err.Error()}
+	if err == nil {
+		b.pwd, _, err = b.r.real(wd)
 	}
-	b.pwd, _, err = b.r.real(wd)
 	if err != nil {
-		return &UsageError{Msg: "the current directory " + quote(wd) + " can't be resolved: " + err.Error()}
+		// It may have been removed: then nothing may be relative to it.
+		b.pwd = ""
+		if !absolute(b.req.Workspace) || !absolute(b.req.Cwd) {
+			return &DirectoryError{"the current directory can't be used: " + reason(err) + "; give --workspace and --cwd, both absolute"}
+		}
 	}
 
 	given, flag := b.req.Workspace, "--workspace"
@@ -153,6 +156,10 @@ func (b *builder) findWorkspace() error {
 	}
 	b.p.workspace = ws
 	return nil
+}
+
+func absolute(path string) bool {
+	return strings.HasPrefix(path, "/") || path == "~" || strings.HasPrefix(path, "~/")
 }
 
 // directory resolves a flag's directory, which must exist.
@@ -204,6 +211,9 @@ func (b *builder) flagPath(flag, given string) (string, error) {
 	path, err := b.expandHome(given)
 	if err != "" {
 		return "", &UsageError{flag, err}
+	}
+	if b.pwd == "" && path[0] != '/' {
+		return "", &UsageError{flag, quote(given) + " is relative to the current directory, which can't be used; give an absolute path"}
 	}
 	return from(b.pwd, path), nil
 }
@@ -729,7 +739,7 @@ func (b *builder) findCwd() error {
 		flag = "--cwd"
 		var err error
 		if cwd, err = b.directory(flag, b.req.Cwd, "directory"); err != nil {
-			return err
+			return &DirectoryError{err.Error()}
 		}
 	}
 	p.cwd = cwd

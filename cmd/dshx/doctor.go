@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"github.com/dshx/dshx/internal/oneshot"
 	"io"
 	"os"
 	"strings"

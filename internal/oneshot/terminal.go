@@ -22,8 +22,9 @@ type outer struct {
 	fd    int // -1: standard input is no terminal
 	guard *sandbox.RawTerminal
 
-	mu    sync.Mutex
-	saved *unix.Termios // set while the terminal is raw
+	mu       sync.Mutex
+	saved    *unix.Termios // set while the terminal is raw
+	stopping bool          // the job is about to stop
 }
 
 // foreground reports whether the terminal is this process group's to use.
@@ -38,7 +39,7 @@ func (o *outer) foreground() bool {
 func (o *outer) raw() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.fd < 0 || o.saved != nil || !o.foreground() {
+	if o.fd < 0 || o.saved != nil || o.stopping || !o.foreground() {
 		return
 	}
 	t, err := unix.IoctlGetTermios(o.fd, unix.TCGETS)
@@ -55,8 +56,30 @@ func (o *outer) raw() {
 		o.guard.Saved = saved
 		atomic.StoreUint32(&o.guard.Raw, 1)
 	}
-	if setTermios(o.fd, unix.TCSETSW, t) == nil {
+	if setTermios(o.fd, unix.TCSETS, t) == nil {
 		o.saved = &saved
+	}
+}
+
+// becomeRaw makes the terminal raw as soon as it is this process group's. A
+// shell that continues a job may hand it the terminal after the signal, or
+// without one.
+func (o *outer) becomeRaw(done <-chan struct{}) {
+	for o.fd >= 0 {
+		o.mu.Lock()
+		leave := o.saved != nil || o.stopping
+		o.mu.Unlock()
+		if leave {
+			return
+		}
+		if o.raw(); o.foreground() {
+			return
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(30 * time.Millisecond):
+		}
 	}
 }
 
@@ -70,7 +93,9 @@ func (o *outer) restore() {
 		return
 	}
 	if o.foreground() {
-		_ = setTermios(o.fd, unix.TCSETSF, o.saved)
+		// At once, and not when the output has been written: that may be never.
+		_ = setTermios(o.fd, unix.TCSETS, o.saved)
+		_ = unix.IoctlSetInt(o.fd, unix.TCFLSH, unix.TCIFLUSH)
 	}
 	o.saved = nil
 	if o.guard != nil {
@@ -158,12 +183,13 @@ func (r *run) inTerminal() (code int, err error) {
 	}
 	r.started()
 	o.raw()
+	go o.becomeRaw(t.done)
 	go t.input()
 	go t.output()
 
 	err = r.cmd.Wait()
 	close(t.done)
-	t.drain()
+	drained := t.drain()
 	st := r.cmd.State
 	if st == nil {
 		return 0, err
@@ -172,7 +198,9 @@ func (r *run) inTerminal() (code int, err error) {
 	r.cmd.CloseTerminal()
 	r.clean = true
 	o.restore()
-	o.showCursor()
+	if drained {
+		o.showCursor()
+	}
 	return r.result(st, left), nil
 }
 
@@ -198,7 +226,11 @@ func (t *session) signal(s sigpipe.Signal) {
 	case unix.SIGWINCH:
 		_ = t.r.cmd.Terminal.Resize(t.outer.size())
 	case unix.SIGCONT:
+		t.outer.mu.Lock()
+		t.outer.stopping = false
+		t.outer.mu.Unlock()
 		t.outer.raw()
+		go t.outer.becomeRaw(t.done)
 		_ = t.r.cmd.Terminal.Resize(t.outer.size())
 		_ = t.r.cmd.SignalGroup(unix.SIGCONT)
 	case unix.SIGPIPE:
@@ -211,10 +243,13 @@ func (t *session) signal(s sigpipe.Signal) {
 // stopped is called when the command was stopped in its terminal: dshx stops
 // too, so that the caller's shell has its job.
 func (t *session) stopped() {
-	t.outer.restore()
 	if t.outer.fd < 0 {
 		return // nobody would continue it, and a deadline would pass unseen
 	}
+	t.outer.mu.Lock()
+	t.outer.stopping = true
+	t.outer.mu.Unlock()
+	t.outer.restore()
 	// SIGSTOP, and not SIGTSTP with its default action: the kernel ignores
 	// the latter in an orphaned process group. The whole job stops.
 	_ = unix.Kill(0, unix.SIGSTOP)
@@ -224,10 +259,10 @@ func (t *session) stopped() {
 // drain waits until the output has been copied. A reader that doesn't read may
 // hold it for ever: then a signal that would have ended the command ends the
 // waiting.
-func (t *session) drain() {
+func (t *session) drain() bool {
 	select {
 	case <-t.drained:
-		return
+		return true
 	case <-time.After(2 * drainGrace):
 	}
 	enough := make(chan struct{})
@@ -242,7 +277,9 @@ func (t *session) drain() {
 	}()
 	select {
 	case <-t.drained:
+		return true
 	case <-enough:
+		return false
 	}
 }
 

@@ -143,7 +143,8 @@ func guardMain(a *guardArgs) {
 		// Another session's process may set a terminal: tcsetattr(3) stops
 		// those in the background of the terminal's own session alone.
 		if t.Raw != 0 {
-			sys(sysIoctl, 0, tcsetsf, uintptr(unsafe.Pointer(&t.Saved)), 0, 0, 0)
+			sys(sysIoctl, 0, tcsets, uintptr(unsafe.Pointer(&t.Saved)), 0, 0, 0)
+			sys(sysIoctl, 0, tcflsh, 0, 0, 0, 0) // TCIFLUSH: answers of the terminal
 		}
 		if t.Hidden != 0 {
 			sys(sysWrite, 0, uintptr(unsafe.Pointer(&showCursor)), uintptr(len(showCursor)), 0, 0, 0)

@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,11 @@ func make1(prefix, avoid string) (*Dir, error) {
 	if within(bases[0], avoid) && within(bases[1], avoid) {
 		avoid = ""
 	}
-	for _, base := range bases {
+	// Inside of another dshx only its TMPDIR can be written.
+	for _, base := range append(bases[:], os.Getenv("TMPDIR")) {
+		if !strings.HasPrefix(base, "/") {
+			continue
+		}
 		d, err := newIn(base, prefix, avoid)
 		if err == nil {
 			return d, nil
