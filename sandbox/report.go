@@ -166,7 +166,12 @@ var promises = []promise{
 	{sandboxpolicy.PromiseTmpSize, func(*state) *Gap {
 		return &Gap{Reason: "the private TMPDIR is a plain directory, whose size isn't bounded", Remedy: needNamespaces}
 	}},
-	{sandboxpolicy.PromiseLifetime, held},
+	{sandboxpolicy.PromiseLifetime, func(s *state) *Gap {
+		if s.h.LandlockABI >= landlock.ABIScope || s.marks {
+			return nil
+		}
+		return &Gap{Reason: s.abi() + " doesn't scope signals, and processes can't be marked here: if dshx is killed, what left the command's own process stays", Remedy: needScope}
+	}},
 }
 
 func (s *state) abi() string { return "Landlock ABI " + strconv.Itoa(s.h.LandlockABI) }
