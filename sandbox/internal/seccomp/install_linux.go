@@ -60,9 +60,9 @@ func Install(prog []Insn, listener, waitKillable bool) (fd int, err error) {
 // Support is what the kernel offers. A listener may still be ErrListenerBusy at
 // Install: only an attempt tells.
 type Support struct {
-	Filter       bool   // seccomp(2) with filters, Linux 3.17
-	Listener     bool   // user notification, Linux 5.0
-	WaitKillable bool   // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19
+	Filter       bool // seccomp(2) with filters, Linux 3.17
+	Listener     bool // user notification, Linux 5.0
+	WaitKillable bool // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19
 	// AddFD: a supervisor can give its callers descriptors and let the kernel
 	// perform a call, and a process's filters are counted in /proc, Linux 5.9.
 	AddFD  bool
