@@ -97,10 +97,8 @@ func (w *worker) spot(dirfd int32, addr uint64) (s spot, ok bool) {
 		return s, false
 	}
 	path = path[:len(path)-1]
-	dir, base := ".", string(path)
-	if i := bytes.LastIndexByte(path, '/'); i >= 0 {
-		dir, base = string(path[:i+1]), string(path[i+1:])
-	}
+	last := bytes.LastIndexByte(path, '/') + 1
+	base := string(path[last:])
 	if base == "" || base == "." || base == ".." {
 		return s, false
 	}
@@ -117,7 +115,11 @@ func (w *worker) spot(dirfd int32, addr uint64) (s spot, ok bool) {
 	if !maybe {
 		return s, false
 	}
-	parent, e := w.resolvePath(dirfd, append(append(w.path[:0], dir...), 0), true)
+	path = append(path[:last], 0) // up to the last slash
+	if last == 0 {
+		path = append(w.path[:0], '.', 0)
+	}
+	parent, e := w.resolvePath(dirfd, path, true)
 	if e != 0 {
 		return s, false
 	}
