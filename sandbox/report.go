@@ -142,7 +142,14 @@ var promises = []promise{
 		}
 		return &Gap{Reason: s.abi() + " doesn't scope signals", Remedy: needScope}
 	}},
-	{sandboxpolicy.PromiseProcesses, held}, // Landlock denies tracing up and across, from ABI 1
+	// Landlock denies tracing up and across, from ABI 1. It doesn't judge pipes,
+	// and HoldModes cuts their modes, which uid 0 passes.
+	{sandboxpolicy.PromiseProcesses, func(s *state) *Gap {
+		if s.namespaces || !s.h.Root {
+			return nil
+		}
+		return &Gap{Reason: "uid 0: a pipe that the caller passes (standard input, too) can be opened in its other direction", Remedy: "run dshx as an ordinary user, or pass files; " + needNamespaces}
+	}},
 	{sandboxpolicy.PromiseScheduling, needsSupervisor("scheduling and limits of other processes")},
 	{sandboxpolicy.PromiseDevices, func(s *state) *Gap {
 		if s.namespaces {
