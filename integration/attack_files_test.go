@@ -255,7 +255,7 @@ func TestAttack_AttributionIsBounded(t *testing.T) {
 func TestAttack_SocketNames(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		host := "@host-" + e.Mark
-		lines := []string{"unix-bind-line stream @x", "unix-bind-line stream " + e.W + "/x", "unix-bind-line dgram @x"}
+		lines := []string{"unix-bind-line stream @x", "in " + e.W + " unix-bind-line stream x", "unix-bind-line dgram @x"}
 		assertAllowed(t, e.ProbeOutside(lines...), lines)
 		a := e.Probe(Opts{}, append(lines, "unix-bind stream "+host, "unix-bind stream "+e.W+"/ok")...)
 		assertDenied(t, a, lines, "EINVAL")

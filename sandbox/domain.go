@@ -53,7 +53,9 @@ type Domain struct {
 
 	ruleset  *landlock.Ruleset
 	guard    *spawn.Guard
-	listener int // until the supervisor has it
+	listener int               // until the supervisor has it
+	places   []supervise.Place // where the filter hands names over
+	filters  int               // on the thread, where there are places
 	server   *supervise.Server
 	served   chan struct{}
 
@@ -99,7 +101,7 @@ func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 // alone may use the domain.
 //
 // terminal is a descriptor of the caller's terminal that will be made raw, or
-// -1: see Terminal.
+// -1: see RawTerminal.
 func NewDomainHere(p *sandboxpolicy.Policy, terminal int) (*Domain, error) {
 	d, err := newDomain(p)
 	if err != nil {
@@ -176,6 +178,11 @@ func (d *Domain) assemble(r threadReady) (*Domain, error) {
 		}
 	}
 	d.listener = r.listener
+	if len(d.places) > 0 {
+		// This thread's own calls are handed over too now, and it would wait
+		// for a supervisor that it hasn't started.
+		d.serve()
+	}
 	return d, nil
 }
 
@@ -186,6 +193,7 @@ func (d *Domain) serve() {
 	}
 	d.server = supervise.New(d.listener, supervise.Options{
 		Judge: judge{d}, OnDenial: d.denied, Network: d.policy.Network(), DropCaps: caps.Reduce,
+		Places: d.places, Filters: d.filters,
 	})
 	d.listener = -1 // the server's now
 	d.served = make(chan struct{})
@@ -290,6 +298,8 @@ func (d *Domain) installFilter() (listener int, nested bool, err error) {
 		Signals:  !d.scoped && d.marker != nil,
 		Truncate: d.host.LandlockABI < landlock.ABITruncate,
 	}
+	places := namePlaces(d.policy)
+	o.Names = o.Listener && d.host.Seccomp.AddFD && len(places) > 0
 	for {
 		prog, err := seccomp.Build(o)
 		if err != nil {
@@ -301,15 +311,30 @@ func (d *Domain) installFilter() (listener int, nested bool, err error) {
 		fd, err := seccomp.Install(prog, o.Listener, o.Listener && d.host.Seccomp.WaitKillable)
 		switch {
 		case err == nil:
+			if o.Names {
+				d.places, d.filters = places, seccomp.Filters()
+			}
 			return fd, nested, nil
 		case errors.Is(err, seccomp.ErrListenerBusy) && o.Listener:
-			o.Listener, nested = false, true
+			o.Listener, o.Names, nested = false, false, true
 		case errors.Is(err, unix.ENOMEM):
 			return -1, false, &UnavailableError{"too many seccomp filters are stacked", "don't nest dshx so deep"}
 		default:
 			return -1, false, &UnavailableError{"the seccomp filter can't be installed: " + err.Error(), "let the filter around dshx pass seccomp(2)"}
 		}
 	}
+}
+
+// namePlaces are the directories in which the policy grants names that Landlock
+// can't: the supervisor makes them.
+func namePlaces(p *sandboxpolicy.Policy) []supervise.Place {
+	var out []supervise.Place
+	for _, g := range p.GitDirs() {
+		if len(g.Names) > 0 || g.Tree != "" {
+			out = append(out, supervise.Place{Dir: g.Common, Files: g.Names, Tree: g.Tree})
+		}
+	}
+	return out
 }
 
 var filterNetwork = map[sandboxpolicy.Network]seccomp.Net{

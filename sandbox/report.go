@@ -43,12 +43,16 @@ type state struct {
 
 func (s *state) supervised() bool { return s.h.Seccomp.Listener && !s.nested }
 
+// names: the supervisor makes the names that Landlock can't grant.
+func (s *state) names() bool { return s.supervised() && s.h.Seccomp.AddFD }
+
 const (
 	noNamespaces   = "no namespaces are used"
 	needNamespaces = "none in this version; a later one separates it with namespaces"
 	needScope      = "use Linux 6.12 or later (Landlock ABI 6)"
 	needTruncate   = "use Linux 6.2 or later (Landlock ABI 3)"
 	needRefer      = "use Linux 5.19 or later (Landlock ABI 2)"
+	needNames      = "run dshx outside of another dshx, on Linux 5.9 or later"
 	needSupervisor = "run dshx outside of another dshx, on a kernel with seccomp user notification (Linux 5.0)"
 )
 
@@ -138,7 +142,14 @@ var promises = []promise{
 		}
 		return &Gap{Reason: s.abi() + " doesn't scope signals", Remedy: needScope}
 	}},
-	{sandboxpolicy.PromiseProcesses, held}, // Landlock denies tracing up and across, from ABI 1
+	// Landlock denies tracing up and across, from ABI 1. It doesn't judge pipes,
+	// and HoldModes cuts their modes, which uid 0 passes.
+	{sandboxpolicy.PromiseProcesses, func(s *state) *Gap {
+		if s.namespaces || !s.h.Root {
+			return nil
+		}
+		return &Gap{Reason: "uid 0: a pipe that the caller passes (standard input, too) can be opened in its other direction", Remedy: "run dshx as an ordinary user, or pass files; " + needNamespaces}
+	}},
 	{sandboxpolicy.PromiseScheduling, needsSupervisor("scheduling and limits of other processes")},
 	{sandboxpolicy.PromiseDevices, func(s *state) *Gap {
 		if s.namespaces {
@@ -166,7 +177,12 @@ var promises = []promise{
 	{sandboxpolicy.PromiseTmpSize, func(*state) *Gap {
 		return &Gap{Reason: "the private TMPDIR is a plain directory, whose size isn't bounded", Remedy: needNamespaces}
 	}},
-	{sandboxpolicy.PromiseLifetime, held},
+	{sandboxpolicy.PromiseLifetime, func(s *state) *Gap {
+		if s.h.LandlockABI >= landlock.ABIScope || s.marks {
+			return nil
+		}
+		return &Gap{Reason: s.abi() + " doesn't scope signals, and processes can't be marked here: if dshx is killed, what left the command's own process stays", Remedy: needScope}
+	}},
 }
 
 func (s *state) abi() string { return "Landlock ABI " + strconv.Itoa(s.h.LandlockABI) }
@@ -319,6 +335,9 @@ func ExplainOp(p *sandboxpolicy.Policy, h Host, op sandboxpolicy.Op, target stri
 	s := stateOn(p, &h)
 	allow := e.Verdict == "allow"
 	judges := s.judges(op, t)
+	if t.Kind == sandboxpolicy.TargetPath && s.names() && p.ByName(op, x.Resolved) && !slices.Contains(judges, "notify") {
+		judges = append(judges, "notify")
+	}
 	for _, m := range mechanisms {
 		if m.works(s) && slices.Contains(judges, m.name) {
 			e.EnforcedBy = append(e.EnforcedBy, m.name)
@@ -444,6 +463,12 @@ func (s *state) pathGap(op sandboxpolicy.Op, path string, allow bool) *Gap {
 		}
 	}
 	switch lets := s.ruleset().Lets(op, path); {
+	case allow && s.p.ByName(op, path):
+		if s.names() {
+			return nil
+		}
+		return &Gap{Promise: string(sandboxpolicy.PromiseWrite),
+			Reason: "Landlock can't grant a name in a directory whose other files stay protected, and no supervisor makes it: git can't pack or delete refs", Remedy: needNames}
 	case allow && !lets:
 		return &Gap{Promise: string(sandboxpolicy.PromiseWrite),
 			Reason: "a directory with secrets is writable entry by entry: nothing new can be made in it directly, nor removed",

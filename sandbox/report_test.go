@@ -374,3 +374,61 @@ func try(op sandboxpolicy.Op, path string) error {
 	}
 	return unix.Truncate(path, 0)
 }
+
+// What git makes in the common directory of a linked worktree is granted by
+// name, by the supervisor or not at all.
+func TestExplainOp_NamesInASharedGitDirectory(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, common := base+"/w", base+"/main.git"
+	admin := common + "/worktrees/w"
+	for _, dir := range []string{ws, admin, common + "/objects", common + "/refs", common + "/hooks"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, text := range map[string]string{ws + "/.git": "gitdir: " + admin, admin + "/gitdir": ws + "/.git", admin + "/commondir": "../..",
+		admin + "/HEAD": "x", common + "/HEAD": "x", common + "/config": ""} {
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with := hostWith(7)
+	with.Seccomp.AddFD = true
+	nested := with
+	nested.Nested = true
+	for _, tc := range []struct {
+		op, name string
+		host     Host
+		want     string
+	}{
+		{"create", "packed-refs.lock", with, "allow landlock,notify -"},
+		{"rename", "packed-refs.new", with, "allow landlock,notify -"},
+		{"create", "logs", with, "allow landlock,notify -"},
+		{"create", "logs/refs/heads/x", with, "allow landlock,notify -"},
+		{"create", "refs/heads/x", with, "allow landlock -"},
+		{"create", "config.lock", with, "deny landlock -"},
+		{"create", "hooks/packed-refs.lock", with, "deny landlock -"},
+		{"link", "packed-refs.lock", with, "deny landlock -"},
+		{"delete", "packed-refs.lock", nested, "allow landlock write"},
+		{"create", "packed-refs.lock", hostWith(7), "allow landlock write"},
+	} {
+		p := policy(t, sandboxpolicy.Request{Workspace: ws})
+		if len(p.GitDirs()) != 1 {
+			t.Fatalf("git dirs %+v", p.GitDirs())
+		}
+		e, err := ExplainOp(p, tc.host, sandboxpolicy.Op(tc.op), common+"/"+tc.name, sandboxpolicy.OSFacts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gap := "-"
+		if e.Gap != nil {
+			gap = e.Gap.Promise
+		}
+		if got := fmt.Sprintf("%s %s %s", e.Verdict, strings.Join(e.EnforcedBy, ","), gap); got != tc.want {
+			t.Errorf("%s %s: got %q, want %q", tc.op, tc.name, got, tc.want)
+		}
+	}
+}

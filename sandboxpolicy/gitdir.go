@@ -1,6 +1,7 @@
 package sandboxpolicy
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -143,8 +144,54 @@ func (b *builder) grantWorktree(dir, dot string) string {
 			b.gitTree(&g, path, nil)
 		}
 	}
+	g.Names = gitNames[:]
+	if b.r.look(join(common, "logs")).kind == entryMissing {
+		g.Tree = "logs" // in a bare repository, until the first linked worktree commits
+	}
 	b.p.gitDirs = append(b.p.gitDirs, g)
 	return ""
+}
+
+// gitNames are the files that refs are packed in: the lock, the new file
+// beside it, and the file that the new one is renamed to.
+var gitNames = [...]string{"packed-refs", "packed-refs.lock", "packed-refs.new"}
+
+// gitNamed is the git directory that grants op on path by a name alone, or
+// nil: see GitDir.Names. Only what such a name needs is granted: contents,
+// making, removing, renaming and metadata; no links, sockets or programs.
+func (p *Policy) gitNamed(op Op, path string) *GitDir {
+	if len(p.gitDirs) == 0 {
+		return nil
+	}
+	switch op {
+	case OpWrite, OpCreate, OpDelete, OpRename, OpChmod, OpChown, OpUtime, OpXattr, OpFlags:
+	default:
+		return nil
+	}
+	for i := range p.gitDirs {
+		g := &p.gitDirs[i]
+		if g.Names == nil || !below(path, g.Common) {
+			continue
+		}
+		rel := strings.TrimPrefix(path[len(g.Common):], "/")
+		if g.Tree != "" {
+			made := op != OpDelete && op != OpRename // the directory itself stays, once made
+			if rel == g.Tree && made || below(rel, g.Tree) {
+				return g
+			}
+		}
+		if slices.Contains(g.Names, rel) {
+			return g
+		}
+	}
+	return nil
+}
+
+// ByName reports whether the policy allows op on path, which is as for
+// Verdict, by a name alone (GitDir.Names and Tree) and not by a tree that may
+// be written. Rules on trees can't grant such a name.
+func (p *Policy) ByName(op Op, path string) bool {
+	return p.mode != modeFull && p.gitNamed(op, path) != nil && p.writing(path) == nil && p.Verdict(op, path).Allow
 }
 
 // gitTree makes a directory of g writable but for keep.

@@ -52,8 +52,22 @@ func TestGit_LinkedWorktree(t *testing.T) {
 			for _, s := range []string{"/objects/aa/b", "/refs/heads/x", "/logs/refs/heads/x", "/worktrees/w/index.lock", "/worktrees/w/HEAD", "/worktrees/w/logs/HEAD"} {
 				wantVerdict(t, p, OpCreate, common+s, true, "git directory")
 			}
-			for _, s := range []string{"/config", "/hooks/pre-commit", "/HEAD", "/packed-refs", "/info/attributes", "/worktrees/other/HEAD", "/worktrees/other/index"} {
+			for _, s := range []string{"/config", "/config.lock", "/hooks/pre-commit", "/HEAD", "/packed-refs/x", "/packed-refs.lock.lock", "/packed-refs-", "/x/packed-refs", "/info/attributes", "/worktrees/other/HEAD", "/worktrees/other/index"} {
 				wantVerdict(t, p, OpWrite, common+s, false, "outside")
+			}
+			for _, s := range []string{"/packed-refs", "/packed-refs.lock", "/packed-refs.new"} {
+				for _, op := range []Op{OpWrite, OpCreate, OpDelete, OpRename, OpChmod} {
+					wantVerdict(t, p, op, common+s, true, "refs")
+				}
+				for _, op := range []Op{OpLink, OpBind, OpTruncate, OpConnect} {
+					wantVerdict(t, p, op, common+s, false, "")
+				}
+				if !p.ByName(OpCreate, common+s) || p.ByName(OpRead, common+s) {
+					t.Errorf("ByName of %s", s)
+				}
+			}
+			if p.ByName(OpCreate, common+"/refs/x") || p.ByName(OpCreate, common+"/config") || g[0].Tree != "" {
+				t.Error("more is granted by name than names")
 			}
 			for _, s := range []string{"/worktrees/w/commondir", "/worktrees/w/gitdir", "/worktrees/w/config.worktree", "/worktrees/w/modules/s/config"} {
 				wantVerdict(t, p, OpWrite, common+s, false, "protected")
@@ -67,6 +81,31 @@ func TestGit_LinkedWorktree(t *testing.T) {
 			wantVerdict(t, ro, OpWrite, common+"/objects/x", false, "outside")
 		})
 	}
+}
+
+// A bare repository has no logs until the first linked worktree commits.
+func TestGit_LogsThatAreMissing(t *testing.T) {
+	const common = "/o/main.git"
+	files := worktree(common, "w", common+"/worktrees/w", "/home/u/w/.git", "../..")
+	delete(files, common+"/logs")
+	p, _ := resolve(t, newFake(files), Request{})
+	if g := p.GitDirs(); len(g) != 1 || g[0].Tree != "logs" || len(g[0].Write) != 3 {
+		t.Fatalf("git dirs %+v", p.GitDirs())
+	}
+	wantVerdict(t, p, OpCreate, common+"/logs", true, "refs")
+	for _, s := range []string{"/logs/refs", "/logs/refs/heads/x", "/logs/HEAD"} {
+		for _, op := range []Op{OpWrite, OpCreate, OpDelete, OpRename, OpUtime} {
+			wantVerdict(t, p, op, common+s, true, "refs")
+		}
+	}
+	wantVerdict(t, p, OpChmod, common+"/logs", true, "refs")
+	wantVerdict(t, p, OpDelete, common+"/logs", false, "outside")
+	wantVerdict(t, p, OpRename, common+"/logs", false, "outside")
+	wantVerdict(t, p, OpCreate, common+"/logs2", false, "outside")
+	wantVerdict(t, p, OpCreate, common+"/logs/../config", false, "outside")
+	// A deny goes before.
+	p, _ = resolve(t, newFake(files), Request{DenyWrite: []string{common + "/logs"}})
+	wantVerdict(t, p, OpCreate, common+"/logs/x", false, "")
 }
 
 func TestGit_Submodule(t *testing.T) {

@@ -1,6 +1,9 @@
 package sandboxpolicy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Promises are the names of what this policy guarantees, in the contract's
 // order. A limit is a promise only where one is set.
@@ -80,6 +83,15 @@ func (p *Policy) Rules() []RuleLine {
 	}
 	rules("read", p.read)
 	rules("write", p.write)
+	for _, g := range p.gitDirs {
+		names := g.Names
+		if g.Tree != "" {
+			names = append(slices.Clip(names), g.Tree)
+		}
+		for _, name := range names {
+			add("write", join(g.Common, name), "refs of the workspace's git directory: "+g.Common, originPreset)
+		}
+	}
 	rules("deny", p.deny)
 	rules("protected", p.Protected())
 	for _, e := range p.envRule {

@@ -214,6 +214,15 @@ type GitDir struct {
 	Path   string // the git directory that the workspace's .git names, resolved
 	Common string // the common directory; equal to Path but for linked worktrees
 	Write  []GitPath
+	// Names are files directly in Common that git makes, replaces and removes
+	// there whenever a ref is deleted or packed, while its neighbours config
+	// and hooks stay out of reach: they are granted by name, whether they are
+	// there or not.
+	Names []string
+	// Tree is the name of a directory in Common that isn't there and that git
+	// makes when it needs it: it may be made, and everything below it. Empty
+	// where there is none; a directory that is there is in Write.
+	Tree string
 }
 
 // GitPath is one path in a git directory that daily work writes.

@@ -96,6 +96,9 @@ func (p *Policy) Verdict(op Op, path string) Verdict {
 	}
 	w := p.writing(path)
 	if w == nil {
+		if g := p.gitNamed(op, path); g != nil {
+			return Verdict{Allow: true, Rule: Rule{"refs of the workspace's git directory: " + g.Common, originPreset}}
+		}
 		return p.notWritable(class, path)
 	}
 	if w.Sink {

@@ -25,6 +25,10 @@ type Options struct {
 	Listener bool // supervised calls notify; without, they are allowed: an outer supervisor still sees them
 	Signals  bool // supervise kill and its kin: Landlock below ABI 6 has no signal scope
 	Truncate bool // supervise truncate(2): Landlock below ABI 3 has no right for it
+	// Names hands over the calls that make, open for writing, rename and remove
+	// files: the supervisor makes a few names that Landlock can't grant, and
+	// leaves the rest to Landlock.
+	Names bool
 }
 
 // Class is what happens to a system call.
@@ -86,12 +90,12 @@ func Build(o Options) ([]Insn, error) {
 //go:generate go test -run ^TestPrograms_AreCurrent$ -update .
 
 // optionSets is the number of values that Options can have.
-const optionSets = int(netEnd) * 8
+const optionSets = int(netEnd) * 16
 
 // index numbers the options from 0 to optionSets - 1.
 func (o Options) index() int {
-	i := int(o.Network) * 8
-	for bit, set := range []bool{o.Listener, o.Signals, o.Truncate} {
+	i := int(o.Network) * 16
+	for bit, set := range []bool{o.Listener, o.Signals, o.Truncate, o.Names} {
 		if set {
 			i |= 1 << bit
 		}
@@ -102,9 +106,10 @@ func (o Options) index() int {
 // optionsAt is the inverse of index.
 func optionsAt(i int) Options {
 	return Options{
-		Network:  Net(i / 8),
+		Network:  Net(i / 16),
 		Listener: i&1 != 0,
 		Signals:  i&2 != 0,
 		Truncate: i&4 != 0,
+		Names:    i&8 != 0,
 	}
 }

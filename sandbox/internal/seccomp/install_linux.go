@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,10 +60,34 @@ func Install(prog []Insn, listener, waitKillable bool) (fd int, err error) {
 // Support is what the kernel offers. A listener may still be ErrListenerBusy at
 // Install: only an attempt tells.
 type Support struct {
-	Filter       bool   // seccomp(2) with filters, Linux 3.17
-	Listener     bool   // user notification, Linux 5.0
-	WaitKillable bool   // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19
-	Reason       string // the first that is missing and why, in one sentence; empty when all is there
+	Filter       bool // seccomp(2) with filters, Linux 3.17
+	Listener     bool // user notification, Linux 5.0
+	WaitKillable bool // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, Linux 5.19
+	// AddFD: a supervisor can give its callers descriptors and let the kernel
+	// perform a call, and a process's filters are counted in /proc, Linux 5.9.
+	AddFD  bool
+	Reason string // the first that is missing and why, in one sentence; empty when all is there
+}
+
+// Filters is how many filters the calling thread is under; 0 when the kernel
+// doesn't say.
+func Filters() int { return max(filters(), 0) }
+
+func filters() int {
+	b, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		return -1
+	}
+	_, rest, ok := strings.Cut(string(b), "\nSeccomp_filters:")
+	if !ok {
+		return -1
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // Probe asks the kernel without changing the process: it offers a program at
@@ -91,6 +117,8 @@ func Probe() Support {
 		return s
 	}
 	ok, e = offer(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
+	// An older kernel is asked for what came with the descriptors (proc_pid_status(5)).
+	s.AddFD = ok || filters() >= 0
 	if s.WaitKillable = ok; !ok {
 		missing("this kernel can't wait killably for a seccomp supervisor (needs Linux 5.19)", e)
 	}

@@ -163,13 +163,46 @@ func oracle(o Options) map[string]libCall {
 		tgkill = libCall{otherwise: super, rules: ints(allow, 2, 23)}
 	}
 
+	setsockopt := plain(allow)
+	if o.Network == NetLoopback {
+		for level, options := range map[uint64][]uint64{
+			1:  {25, 62},
+			0:  {4, 35, 39, 42, 46},
+			41: {5, 6, 57, 20, 27, 42, 46},
+		} {
+			for _, option := range options {
+				setsockopt.rules = append(setsockopt.rules, libRule{eperm, and{isInt(1, level), isInt(2, option)}})
+			}
+		}
+	}
+
+	named := plain(when(o.Names, super))
+	opens := func(arg uint) libCall {
+		if !o.Names || super == allow {
+			return plain(allow)
+		}
+		return libCall{otherwise: allow, rules: anyBit(super, arg, 0x43)}
+	}
+
 	return map[string]libCall{
+		"open":               opens(1),
+		"openat":             opens(2),
+		"creat":              named,
+		"mkdir":              named,
+		"mkdirat":            named,
+		"rmdir":              named,
+		"unlink":             named,
+		"unlinkat":           named,
+		"rename":             named,
+		"renameat":           named,
+		"renameat2":          named,
 		"truncate":           plain(when(o.Truncate, super)),
 		"ioctl":              {otherwise: allow, rules: ioctls},
 		"fcntl":              fcntl,
 		"socket":             {otherwise: refuse(unix.EACCES), rules: sockets},
 		"socketpair":         {otherwise: refuse(unix.EACCES), rules: ints(allow, 0, unix.AF_UNIX)},
 		"sendto":             {otherwise: super, rules: []libRule{{allow, and{whole(4, lib.CompareEqual, 0)}}}},
+		"setsockopt":         setsockopt,
 		"listen":             plain(when(o.Network == NetLoopback, super)),
 		"clone":              {otherwise: allow, rules: anyBit(refuse(unix.EPERM), 0, 0x7e020000)},
 		"unshare":            unshare,

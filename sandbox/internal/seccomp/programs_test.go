@@ -38,8 +38,8 @@ func source(t *testing.T, a *arch) []byte {
 			}
 			out.WriteString("\n}\n\n")
 		}
-		fmt.Fprintf(&list, "\tprogram%d[:], // network %d, listener %t, signals %t, truncate %t\n",
-			at, o.Network, o.Listener, o.Signals, o.Truncate)
+		fmt.Fprintf(&list, "\tprogram%d[:], // network %d, listener %t, signals %t, truncate %t, names %t\n",
+			at, o.Network, o.Listener, o.Signals, o.Truncate, o.Names)
 	}
 	list.WriteString("}\n")
 	out.Write(list.Bytes())

@@ -226,6 +226,32 @@ func truncateRule(o Options) *node {
 	return allow()
 }
 
+// writing has the flags of an open that changes a file or makes one. O_TMPFILE
+// and O_TRUNC need one of them (open(2)).
+const writing = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT
+
+// open(path, int flags, mode) and openat(dirfd, path, int flags, mode).
+// openat2 has its flags in memory and isn't looked at: it gets none of the
+// names beyond what Landlock grants, which nothing that needs them minds.
+func openRule(o Options) *node   { return openFlags(o, 1) }
+func openatRule(o Options) *node { return openFlags(o, 2) }
+
+func openFlags(o Options, arg uint32) *node {
+	if !o.Names {
+		return allow()
+	}
+	return choose(low(arg), 0, allow(), hasAny(notify(o), writing))
+}
+
+// namesRule is the calls that make, remove and rename, whose arguments are all
+// in memory.
+func namesRule(o Options) *node {
+	if !o.Names {
+		return allow()
+	}
+	return notify(o)
+}
+
 // setpriority(int which, int who, int value).
 func setpriorityRule(o Options) *node {
 	return choose(low(0), 0, errno(unix.EPERM), is(ownOr(1, notify(o)), unix.PRIO_PROCESS)...)

@@ -46,6 +46,9 @@ func (a *arch) number(name string) (int32, bool) {
 // junk in the high word of an int parameter, which the kernel drops.
 const junk = 0xdeadbeef << 32
 
+// atFdcwd is AT_FDCWD as an int in a register, zero-extended.
+const atFdcwd = 0xffffff9c
+
 // minus1 is -1 as an int in a register, zero-extended.
 const minus1 = 0xffffffff
 
@@ -57,6 +60,7 @@ func TestRules(t *testing.T) {
 	none, loop, full := Options{}, Options{Network: NetLoopback}, Options{Network: NetFull}
 	old := Options{Signals: true, Truncate: true}
 	all := []Options{none, loop, full, old}
+	names := []Options{{Names: true}, {Names: true, Network: NetFull}, {Names: true, Signals: true, Truncate: true}}
 	rows := []struct {
 		call     string
 		args     args
@@ -68,6 +72,28 @@ func TestRules(t *testing.T) {
 		// Families without a look at arguments: one of each kind; the rest is
 		// TestTable_ClassesHold.
 		{"openat", args{}, all, allowed, allowed, "opening is Landlock's"},
+		{"openat", args{atFdcwd, 1, unix.O_RDWR | unix.O_CREAT}, all, allowed, allowed, "making too"},
+		{"openat", args{atFdcwd, 1, unix.O_RDONLY | unix.O_CLOEXEC | unix.O_DIRECTORY}, names, allowed, allowed, "reading is nobody else's"},
+		{"openat", args{atFdcwd, unix.O_CREAT, unix.O_PATH | junk, unix.O_CREAT}, names, allowed, allowed, "only the flags count"},
+		{"openat", args{atFdcwd, 1, unix.O_RDONLY | unix.O_CREAT}, names, notified, allowed, "making"},
+		{"openat", args{atFdcwd, 1, unix.O_WRONLY | unix.O_APPEND | junk}, names, notified, allowed, "writing, junk"},
+		{"openat", args{atFdcwd, 1, unix.O_RDWR}, names, notified, allowed, "writing and reading"},
+		{"openat", args{atFdcwd, 1, unix.O_TMPFILE | unix.O_RDWR}, names, notified, allowed, "making without a name"},
+		{"open", args{1, unix.O_RDONLY, unix.O_CREAT}, names, allowed, allowed, "reading by the old call"},
+		{"open", args{1, unix.O_CREAT | unix.O_EXCL | junk}, names, notified, allowed, "making by the old call"},
+		{"open", args{1, unix.O_CREAT | unix.O_EXCL}, all, allowed, allowed, "making by the old call"},
+		{"creat", args{1}, names, notified, allowed, "creat"},
+		{"creat", args{1}, all, allowed, allowed, "creat"},
+		{"mkdirat", args{atFdcwd, 1}, names, notified, allowed, "directories"},
+		{"rename", args{1, 1}, names, notified, allowed, "rename"},
+		{"renameat2", args{atFdcwd, 1, atFdcwd, 1, 0}, names, notified, allowed, "rename"},
+		{"renameat2", args{atFdcwd, 1, atFdcwd, 1, 0}, all, allowed, allowed, "rename"},
+		{"unlinkat", args{atFdcwd, 1}, names, notified, allowed, "removing"},
+		{"unlinkat", args{atFdcwd, 1, unix.AT_REMOVEDIR}, names, notified, allowed, "removing directories"},
+		{"rmdir", args{1}, all, allowed, allowed, "removing directories"},
+		{"openat2", args{}, names, allowed, allowed, "its flags are in memory"},
+		{"linkat", args{}, names, allowed, allowed, "links are Landlock's"},
+		{"symlinkat", args{}, names, allowed, allowed, "symbolic links too"},
 		{"chmod", args{}, all, notified, allowed, "mode is supervised"},
 		{"mount", args{}, all, notified, "EPERM", "mounting is refused"},
 		{"io_uring_setup", args{}, all, "ENOSYS", "ENOSYS", "io_uring doesn't exist"},

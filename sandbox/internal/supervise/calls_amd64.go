@@ -8,6 +8,8 @@ const (
 	auditArch = unix.AUDIT_ARCH_X86_64
 	// addrMask is what of a pointer is an address.
 	addrMask = ^uint64(0)
+	// largefile is O_LARGEFILE, which golang.org/x/sys/unix has as 0 like libc.
+	largefile = 0x8000
 )
 
 // legacyHandlers are the calls that newer architectures do without.
@@ -18,4 +20,10 @@ var legacyHandlers = map[int]handler{
 	unix.SYS_UTIME:     utime,
 	unix.SYS_UTIMES:    utimes,
 	unix.SYS_FUTIMESAT: futimesat,
+	unix.SYS_OPEN:      open,
+	unix.SYS_CREAT:     creat,
+	unix.SYS_MKDIR:     mkdir,
+	unix.SYS_RMDIR:     rmdir,
+	unix.SYS_UNLINK:    unlink,
+	unix.SYS_RENAME:    rename,
 }

@@ -9,10 +9,12 @@ const (
 	// addrMask is what of a pointer is an address: the top byte is the
 	// program's (Documentation/arch/arm64/tagged-pointers.rst).
 	addrMask = ^uint64(0) >> 8
+	// largefile is O_LARGEFILE, which golang.org/x/sys/unix has as 0 like libc.
+	largefile = 0x20000
 )
 
 // legacyHandlers: this architecture has only the …at calls. The functions that
 // serve the older ones are named here to be kept.
 var legacyHandlers = map[int]handler{}
 
-var _ = [...]handler{chmod, chown, lchown, utime, utimes, futimesat}
+var _ = [...]handler{chmod, chown, lchown, utime, utimes, futimesat, open, creat, mkdir, rmdir, unlink, rename}

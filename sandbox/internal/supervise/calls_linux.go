@@ -54,6 +54,12 @@ func init() {
 		unix.SYS_TRUNCATE:      sysTruncate,
 		unix.SYS_IOCTL:         sysIoctl,
 
+		unix.SYS_OPENAT:    sysOpenat,
+		unix.SYS_MKDIRAT:   sysMkdirat,
+		unix.SYS_UNLINKAT:  sysUnlinkat,
+		unix.SYS_RENAMEAT:  sysRenameat,
+		unix.SYS_RENAMEAT2: sysRenameat2,
+
 		unix.SYS_CONNECT:  sysConnect,
 		unix.SYS_BIND:     sysBind,
 		unix.SYS_LISTEN:   sysListen,

@@ -14,8 +14,13 @@
 //
 // SECCOMP_USER_NOTIF_FLAG_CONTINUE, which lets the kernel read the arguments
 // again (seccomp_unotify(2) says it is no security boundary), is used for the
-// scheduling and signal families only: there the verdict depends on the
-// integers in the registers.
+// scheduling and signal families, where the verdict depends on the integers in
+// the registers, and for making, opening, renaming and removing files, which
+// Landlock judges in any case.
+//
+// Of these it performs a few that Landlock would refuse: those on the names of
+// Options.Places, in directories whose other names stay out of reach. See
+// names_linux.go.
 //
 // # What it does not protect against
 //
@@ -24,7 +29,8 @@
 // be changed through it, exactly as its contents may. Between the check of a
 // process number and a continued signal the number could, in theory, pass to
 // another process; with Landlock's signal scope (ABI 6) these calls are not
-// notified at all.
+// notified at all. A Landlock domain that a program inside makes for itself,
+// without a seccomp filter, doesn't hold for the names of Options.Places.
 //
 // # Differences that a program can see
 //
@@ -38,6 +44,9 @@
 //   - A caller blocked in connect or sendmsg answers a signal within a tenth of
 //     a second, not at once. A blocking stream socket has O_NONBLOCK set for the
 //     microseconds of its connect.
+//   - The names of Options.Places are made for the calls that git uses. openat2,
+//     a symbolic link elsewhere that leads to such a name, and processes under
+//     a seccomp filter of their own get what Landlock says: EACCES.
 //   - MSG_ZEROCOPY fails with ENOBUFS, after which programs send copies.
 //   - Where only the loopback is allowed, an internet socket without a port that
 //     listens or sends is bound to the loopback, not to all addresses.

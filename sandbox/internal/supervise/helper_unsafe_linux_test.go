@@ -156,3 +156,38 @@ func init() {
 		return fmt.Sprintf(" %v", count), nil
 	}
 }
+
+// flipNames makes and removes DIR+GOOD while another thread turns the buffer
+// into DIR+BAD and back.
+func flipNames(a []string) (string, error) {
+	rounds, _ := strconv.Atoi(a[4])
+	good, bad := append([]byte(a[1]+a[2]), 0), append([]byte(a[1]+a[3]), 0)
+	if len(good) != len(bad) {
+		return "", errors.New("names of different lengths")
+	}
+	buf := append([]byte(nil), good...)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		for !stop.Load() {
+			copy(buf, bad)
+			copy(buf, good)
+		}
+	}()
+	count := map[unix.Errno]int{}
+	for range rounds {
+		fd, _, e := unix.Syscall6(unix.SYS_OPENAT, atFdcwd, ptr(&buf[0]), unix.O_CREAT|unix.O_WRONLY|unix.O_TRUNC|unix.O_CLOEXEC, 0o600, 0, 0)
+		if count[e]++; e == 0 {
+			unix.Close(int(fd))
+			unix.Unlink(string(good[:len(good)-1]))
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	if count[0] == 0 {
+		return "", errors.New("the legal name was never made")
+	}
+	return fmt.Sprintf(" %v", count), nil
+}

@@ -47,6 +47,13 @@ type Options struct {
 	// When it fails, every notified call fails with EPERM. nil for an ordinary
 	// user, who has none.
 	DropCaps func() error
+	// Places are where a few names may be made by way of this supervisor; the
+	// filter must have seccomp.Options.Names.
+	Places []Place
+	// Filters is how many seccomp filters a process of this domain is under
+	// (Seccomp_filters of proc_pid_status(5)). Names are made for processes
+	// with as many, not for those of a sandbox within this one.
+	Filters int
 }
 
 const (
@@ -104,6 +111,9 @@ type Server struct {
 	unnamed int // denials beyond maxDenials
 
 	bound boundSockets
+
+	places      []place
+	noAddfdSend atomic.Bool // Linux < 5.14
 }
 
 // New returns a Server for the listener, which it owns from now on. Nothing is
@@ -130,6 +140,7 @@ func New(listener int, o Options) *Server {
 	if s.procFD, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		s.procFD, s.setupErr = -1, err
 	}
+	s.places = openPlaces(o.Places)
 	return s
 }
 
@@ -196,6 +207,10 @@ func (s *Server) release() {
 			*fd = -1
 		}
 	}
+	for _, p := range s.places {
+		unix.Close(p.fd)
+	}
+	s.places = nil
 }
 
 // endLocked tells all workers to end. mu is held.
@@ -466,6 +481,7 @@ type answer struct {
 	val  int64
 	err  unix.Errno
 	cont bool // let the kernel perform the call
+	sent bool // it has been answered already
 }
 
 func failed(e unix.Errno) answer { return answer{err: e} }
@@ -474,6 +490,9 @@ func failed(e unix.Errno) answer { return answer{err: e} }
 func (w *worker) serve() {
 	a := w.handle()
 	w.cleanup()
+	if a.sent {
+		return
+	}
 	r := w.b.response()
 	clear(w.b.out)
 	r.id = w.n.id

@@ -134,6 +134,33 @@ func openat(dirfd int, path []byte, flags int) (int, unix.Errno) {
 	return int(fd), e
 }
 
+// openatMode is openat that may make a file.
+func openatMode(dirfd int, path []byte, flags int, mode uint32) (int, unix.Errno) {
+	fd, _, e := unix.Syscall6(unix.SYS_OPENAT, uintptr(dirfd), uintptr(unsafe.Pointer(&path[0])), uintptr(flags), uintptr(mode), 0, 0)
+	return int(fd), e
+}
+
+// addfd is struct seccomp_notif_addfd.
+type addfd struct {
+	id       uint64
+	flags    uint32
+	src      uint32
+	newfd    uint32
+	newFlags uint32
+}
+
+// install gives the caller a duplicate of our descriptor fd, whose number is
+// the result, and with send answers the call with it in the same step
+// (seccomp_unotify(2)). cloexec is O_CLOEXEC or 0.
+func (b buffers) install(listener, fd int, cloexec uint32, send bool) (int, unix.Errno) {
+	a := addfd{id: b.notification().id, src: uint32(fd), newFlags: cloexec}
+	if send {
+		a.flags = unix.SECCOMP_ADDFD_FLAG_SEND
+	}
+	n, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_ADDFD, uintptr(unsafe.Pointer(&a)))
+	return int(n), e
+}
+
 func readlinkat(dirfd int, path, buf []byte) (int, unix.Errno) {
 	n, _, e := unix.Syscall6(unix.SYS_READLINKAT, uintptr(dirfd), uintptr(unsafe.Pointer(&path[0])),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
