@@ -115,7 +115,7 @@ func TestMetadata_AnswersAreTheKernels(t *testing.T) {
 		"setxattrat cwd missing user.a 0", "setxattrat cwd f user.a 0x8000", `setxattrat 77 "" user.a 0x1000`,
 		"setflags fd:/dev/null 0", "setflags 77 0", "setflags path:f 0", "file_setattr cwd missing 0", "file_setattr cwd f 0x8000", `file_setattr cwd "" 0`,
 		"truncate missing 0", "truncate sub 0", "truncate f -1", "truncate f 100", "truncate /dev/null 0",
-		"memfd", "pipe", "deleted d1 d2",
+		"memfd", "deleted d1 d2",
 	}
 	run := func(t *testing.T, adapt func(*Server)) {
 		d, bare := newDirs(t), newDirs(t)
@@ -136,5 +136,16 @@ func TestMetadata_AnswersAreTheKernels(t *testing.T) {
 		}
 	}
 	t.Run("now", func(t *testing.T) { run(t, func(*Server) {}) })
+	t.Run("a pipe's mode stays", func(t *testing.T) {
+		// The one difference on purpose: the mode of a pipe that the caller passed is
+		// what keeps it from being opened for the other direction.
+		s := newSandbox(t, seccomp.Options{}, &judge{writable: []string{""}})
+		if got := s.op("/", "pipe")[0]; got != "EPERM" {
+			t.Errorf("fchmod of a pipe: %s", got)
+		}
+		if got := bareOp(t, "/", "pipe"); got != "ok" {
+			t.Errorf("control: %s", got)
+		}
+	})
 	t.Run("old kernel", func(t *testing.T) { run(t, beOld) })
 }
