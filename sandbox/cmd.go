@@ -367,9 +367,6 @@ func sameWriter(a, b io.Writer) (same bool) {
 	return a == b
 }
 
-// fileWithFD is an *os.File, or one of the caller's own descriptors.
-type fileWithFD interface{ Fd() uintptr }
-
 // FD is a descriptor of this process as a stream: the command gets it as it
 // is, without a change to its flags. -1 leaves the command without.
 type FD int

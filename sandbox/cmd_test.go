@@ -109,8 +109,6 @@ func TestCmd_StartErrorsNameTheCulprit(t *testing.T) {
 	}
 }
 
-func alive(pid int) bool { return unix.Kill(pid, 0) == nil }
-
 func TestCmd_CancelEndsTheTree(t *testing.T) {
 	for name, script := range map[string]string{
 		"children":   "sleep 300 & sleep 300",

@@ -21,7 +21,7 @@ const rlimitRTTime = 15
 // Mask covers the bits that all marks of one Marker share.
 const Mask = uint64(0xffffffff) << 32
 
-// Marker gives out marks: 31 random bits that are this marker's own, then a
+// Marker gives out marks: 30 random bits that are this marker's own, then a
 // number.
 type Marker struct {
 	base uint64

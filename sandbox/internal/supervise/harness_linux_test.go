@@ -38,7 +38,6 @@ func TestMain(m *testing.M) {
 
 // judge allows metadata, binds and connects below the writable directories.
 type judge struct {
-	mu       sync.Mutex
 	writable []string
 	denied   []string // paths inside writable
 	net      func(op sandboxpolicy.Op, family, addr string) bool
