@@ -44,10 +44,10 @@ demo: ## watch real builds and real attacks run under a policy
 	@demo/run.sh
 
 .PHONY: test
-test: ## all tests; for root a second time as an ordinary user
+test: ## all tests, as root and as an ordinary user where you are root
 	@scripts/bootstrap.sh test
 	@$(MAKE) --no-print-directory build
-	@scripts/test.sh $(PKGS) $(ARGS)
+	@PKGS="$(PKGS)" scripts/test.sh $(ARGS)
 
 .PHONY: integration
 integration: ## only the black-box tests of the built program
