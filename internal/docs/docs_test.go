@@ -1,12 +1,15 @@
 package docs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -157,7 +160,7 @@ func TestReadme_Examples(t *testing.T) {
 			case len(e.output) > 0 && !matches(e.output, got):
 				t.Errorf("$ %s\nprinted:\n%s\nthe README shows:\n%s", e.command, out, strings.Join(e.output, "\n"))
 			}
-			if strings.Contains(e.command, "policy explain") && !strings.Contains(string(out), "den") {
+			if strings.HasPrefix(e.command, "dshx policy explain") && !strings.Contains(string(out), "den") {
 				t.Errorf("$ %s\nthe README means a denial:\n%s", e.command, out)
 			}
 		})
@@ -201,6 +204,140 @@ func TestReadme_Flags(t *testing.T) {
 		if !documented[f] && f != "--help" {
 			t.Errorf("dshx exec --help has %s, the README does not", f)
 		}
+	}
+}
+
+// fenced returns the contents of the README's blocks of one language.
+func fenced(t *testing.T, lang string) (blocks []string) {
+	t.Helper()
+	rest := read(t, "README.md")
+	for {
+		_, after, ok := strings.Cut(rest, "\n```"+lang+"\n")
+		if !ok {
+			return blocks
+		}
+		block, after, _ := strings.Cut(after, "\n```")
+		blocks, rest = append(blocks, block), after
+	}
+}
+
+// shape replaces every value by its kind, and an array by its first element's shape:
+// what a program that reads JSON depends on.
+func shape(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, e := range v {
+			out[k] = shape(e)
+		}
+		return out
+	case []any:
+		if len(v) == 0 {
+			return []any{}
+		}
+		return []any{shape(v[0])}
+	case nil:
+		return nil
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+func decodeAll(t *testing.T, text string) (values []any) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(text)); ; {
+		var v any
+		err := d.Decode(&v)
+		if errors.Is(err, io.EOF) {
+			return values
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		values = append(values, v)
+	}
+}
+
+// The JSON that the README shows has the fields that the program prints.
+func TestReadme_JSON(t *testing.T) {
+	dshx := filepath.Join(program(t), "dshx")
+	work, home := t.TempDir(), t.TempDir()
+	run := func(script string) string {
+		cmd := exec.Command("sh", "-c", script, dshx)
+		cmd.Dir, cmd.Env = work, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8"}
+		out, err := cmd.Output()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	blocks := fenced(t, "json")
+	scripts := []string{
+		`"$0" exec --no-config --json -- sh -c 'echo hi; echo x > /etc/note'`,
+		`"$0" exec --no-config --json -- nosuch 2>/dev/null`,
+		`"$0" exec --no-config --status-fd 3 -- true 3>&1`,
+	}
+	if len(blocks) != len(scripts) {
+		t.Fatalf("the README has %d blocks of JSON, this test knows of %d", len(blocks), len(scripts))
+	}
+	for i, block := range blocks {
+		shown, printed := decodeAll(t, block), decodeAll(t, run(scripts[i]))
+		if len(shown) != len(printed) {
+			t.Errorf("the README shows %d values, dshx prints %d:\n%v", len(shown), len(printed), printed)
+			continue
+		}
+		for j := range shown {
+			if !reflect.DeepEqual(shape(shown[j]), shape(printed[j])) {
+				t.Errorf("the README shows\n%v\nand dshx prints\n%v", shape(shown[j]), shape(printed[j]))
+			}
+		}
+	}
+}
+
+// The README's configuration is one that the program takes.
+func TestReadme_Configuration(t *testing.T) {
+	dshx := filepath.Join(program(t), "dshx")
+	for _, block := range fenced(t, "toml") {
+		file := filepath.Join(t.TempDir(), "config.toml")
+		if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		home := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(home, "go/bin"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		work := t.TempDir()
+		for _, preset := range []string{"workspace-write", "review"} {
+			cmd := exec.Command(dshx, "policy", "show", "--config", file, "--preset", preset)
+			cmd.Dir, cmd.Env = work, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "user-config") {
+				t.Errorf("policy show with the README's configuration: %v\n%s", err, out)
+			}
+		}
+	}
+}
+
+// The README's program builds, and does what it looks like.
+func TestReadme_Library(t *testing.T) {
+	blocks := fenced(t, "go")
+	if len(blocks) != 1 {
+		t.Fatalf("%d blocks of Go", len(blocks))
+	}
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	work := filepath.Join(dir, "work")
+	if err := errors.Join(os.WriteFile(source, []byte(blocks[0]), 0o600), os.Mkdir(work, 0o700),
+		os.WriteFile(filepath.Join(work, "Makefile"), []byte("test:\n\t@echo tested > out && cat out\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "program"), source)
+	build.Dir = root // in the module, whose packages it imports
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	cmd := exec.Command(filepath.Join(dir, "program"))
+	cmd.Dir, cmd.Env = work, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "tested\n" {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 
