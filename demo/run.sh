@@ -109,7 +109,7 @@ holds() {
 	if "$@" >/dev/null 2>&1; then good "$what"; else bad "not so: $what"; fi
 }
 
-printf '%sdshx %s%s on Linux %s, as %s\n' "$bold" "$("$dshx" version | awk 'NR == 1 { print $NF }')" "$off" "$(uname -r)" "$(id -un 2>/dev/null || id -u)"
+printf '%sdshx %s%s on Linux %s, as %s\n' "$bold" "$("$dshx" version | awk 'NR == 1 { print $2 }')" "$off" "$(uname -r)" "$(id -un 2>/dev/null || id -u)"
 say "Everything happens in $stage, which is removed at the end."
 say "Policy: workspace-write, the default. The workspace is ./app."
 
