@@ -88,7 +88,7 @@ bench: ## measure against bare commands and other sandboxes; prints docs/benchma
 generate: ## write generated files again: filters, goldens
 	@scripts/bootstrap.sh build
 	go generate ./...
-	go test -count=1 ./internal/deps -update
+	go test -count=1 ./internal/deps ./cmd/dshx -update
 
 .PHONY: golden
 golden: generate

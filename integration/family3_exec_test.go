@@ -204,7 +204,7 @@ func TestExec_InARow(t *testing.T) {
 			})
 		}
 		f3Together(runs...)
-		e.NothingLeft(0)
+		e.f3Ended()
 	})
 }
 

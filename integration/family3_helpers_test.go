@@ -246,3 +246,25 @@ func f3JSONResult(t *testing.T, state *os.ProcessState, stdout []byte) *Result {
 	}
 	return r
 }
+
+// f3Ended fails the test when a process of the command's lives although dshx
+// has ended. What dshx had running for its own sake may take a moment longer.
+func (e *Env) f3Ended() {
+	e.t.Helper()
+	for _, pid := range e.Left() {
+		// Those began as dshx and share its name.
+		if comm := f3Comm(pid); comm != "" && !strings.HasPrefix(comm, "dshx") {
+			e.t.Errorf("dshx has ended, but not %d (%s)", pid, comm)
+		}
+	}
+	e.NothingLeft(time.Second)
+}
+
+// f3Comm is the name of a process, empty when there's none.
+func f3Comm(pid int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}

@@ -45,14 +45,9 @@ func TestF3_6_SignalsAreForwarded(t *testing.T) {
 			if n := strings.Count(p.Output(), "got "); n != len(signals)+3 {
 				t.Errorf("%d signals arrived: %q", n, p.Output())
 			}
-			e.NothingLeft(0)
+			e.f3Ended()
 		}
 	})
-}
-
-func f3Comm(pid int) string {
-	data, _ := os.ReadFile("/proc/" + itoa(pid) + "/comm")
-	return strings.TrimSpace(string(data))
 }
 
 // F3-6: TERM and HUP let the command clean up; one that dies of the signal is
@@ -74,7 +69,7 @@ func TestF3_6_CleanUpOnTerm(t *testing.T) {
 				if code := p.Wait(10 * time.Second); code != 7 || !Exists(cleaned) {
 					t.Errorf("%s: exit %d, cleaned %v, output %q", name, code, Exists(cleaned), p.Output())
 				}
-				e.NothingLeft(0)
+				e.f3Ended()
 
 				os.Remove(ready)
 				p = e.f3Start(Opts{}, e.DshxArgv(Opts{StatusFD: -1, Flags: flags}, "sh", "-c",
@@ -85,7 +80,7 @@ func TestF3_6_CleanUpOnTerm(t *testing.T) {
 				if code := p.Wait(10 * time.Second); code != 128+int(num) {
 					t.Errorf("%s: exit %d, output %q", name, code, p.Output())
 				}
-				e.NothingLeft(0)
+				e.f3Ended()
 			}
 		}
 	})

@@ -46,7 +46,7 @@ func TestF3_1_LeftBehind(t *testing.T) {
 				if s := r.Event("exited"); s == nil || s.LeftBehind == nil || *s.LeftBehind != tc.left {
 					t.Errorf("want leftBehind %d: %s", tc.left, mustJSON(r.Status))
 				}
-				e.NothingLeft(0)
+				e.f3Ended()
 				j := e.Run(Opts{JSON: true}, tc.argv...)
 				if j.Exit != 0 || j.JSON.Stdout != tc.out {
 					t.Errorf("--json: %s", j)
@@ -55,7 +55,7 @@ func TestF3_1_LeftBehind(t *testing.T) {
 				case tc.left == 0 && lb != nil, tc.left > 0 && (lb == nil || len(lb.PIDs) != tc.left || lb.JobID != nil):
 					t.Errorf("--json: want %d left behind: %s", tc.left, mustJSON(j.JSON))
 				}
-				e.NothingLeft(0)
+				e.f3Ended()
 			})
 		}
 	})
@@ -68,7 +68,7 @@ func TestF3_1_LeftBehindIgnoresTerm(t *testing.T) {
 		if r.Exit != 0 || r.Stdout != "done\n" || r.Duration > 10*time.Second {
 			t.Errorf("%s", r)
 		}
-		e.NothingLeft(0)
+		e.f3Ended()
 	})
 }
 

@@ -56,7 +56,7 @@ func TestF3_2_Timeout(t *testing.T) {
 					if out != "begun\n" {
 						t.Errorf("%s: output %q", tc.name, out)
 					}
-					own.NothingLeft(0)
+					own.f3Ended()
 				})
 			}
 		}
@@ -112,7 +112,7 @@ func TestF3_4_KilledDshxLeavesNothing(t *testing.T) {
 				p.Wait(5 * time.Second)
 				for len(f3WithArg(arg)) > 0 || len(e.Left()) > 0 {
 					if time.Since(began) > 2*time.Second {
-						e.NothingLeft(0)
+						e.f3Ended()
 						t.Fatalf("with the argument: %v", f3WithArg(arg))
 					}
 					time.Sleep(2 * time.Millisecond)
@@ -186,7 +186,7 @@ func TestF3_4_DaemonsAndStorm(t *testing.T) {
 				if kill {
 					e.NothingLeft(2 * time.Second)
 				} else {
-					e.NothingLeft(0)
+					e.f3Ended()
 				}
 				// A chain could be between two processes at one look.
 				for range 20 {
@@ -238,7 +238,7 @@ func TestF3_4_KilledWhileStarting(t *testing.T) {
 			deadline := time.Now().Add(2 * time.Second)
 			for len(e.Left()) > 0 {
 				if time.Now().After(deadline) {
-					e.NothingLeft(0)
+					e.f3Ended()
 					t.Fatalf("killed after %v", time.Duration(i)*400*time.Microsecond)
 				}
 				time.Sleep(2 * time.Millisecond)
@@ -265,7 +265,7 @@ func TestF3_18_OrphansAreReaped(t *testing.T) {
 		if code := p.Wait(10 * time.Second); code != 8 {
 			t.Errorf("exit %d, output %q", code, p.Output())
 		}
-		e.NothingLeft(0)
+		e.f3Ended()
 	})
 }
 

@@ -793,7 +793,9 @@ func Alive(pid int) bool {
 		return false
 	}
 	_, rest, _ := strings.Cut(string(data), ") ")
-	return rest != "" && rest[0] != 'Z' && rest[0] != 'X'
+	f := strings.Fields(rest)
+	// Of a process that ended its first thread only, the others (field 20) live on.
+	return len(f) > 17 && (f[0] != "Z" && f[0] != "X" || f[17] != "0" && f[17] != "1")
 }
 
 // eventually waits for a condition.

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"os"
 	"path/filepath"
+	"sort"
 	"strings"
 
 	"github.com/dshx/dshx/sandboxpolicy"
@@ -20,6 +22,7 @@ func Attribute(p *sandboxpolicy.Policy, cwd, stderr string) []Denial {
 		return nil
 	}
 	var r recorder
+	budget := maxAttributed
 	for line := range strings.Lines(stderr) {
 		if len(line) > 4096 {
 			continue
@@ -28,6 +31,9 @@ func Attribute(p *sandboxpolicy.Policy, cwd, stderr string) []Denial {
 		for _, t := range errnoTexts {
 			if strings.Contains(low, t) {
 				for _, path := range paths(line) {
+					if budget--; budget < 0 {
+						return r.list
+					}
 					attribute(p, cwd, path, &r)
 				}
 				break
@@ -36,6 +42,10 @@ func Attribute(p *sandboxpolicy.Policy, cwd, stderr string) []Denial {
 	}
 	return r.list
 }
+
+// maxAttributed bounds the paths of an output that are looked at, on disk: a
+// command may print any number, and dshx waits for none of that.
+const maxAttributed = 256
 
 func attribute(p *sandboxpolicy.Policy, cwd, target string, r *recorder) {
 	path := target
@@ -51,19 +61,30 @@ func attribute(p *sandboxpolicy.Policy, cwd, target string, r *recorder) {
 	}
 }
 
-// resolveExisting resolves the part of a path that exists.
+// resolveExisting resolves the part of a path that exists. The command has
+// chosen the path and made what it leads through, so the work for one is
+// bounded: each component is looked at once.
 func resolveExisting(path string) string {
 	path = filepath.Clean(path)
-	rest := ""
-	for at := path; ; at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, rest)
+	ends := make([]int, 0, 32) // where each component ends
+	for i := 1; i <= len(path); i++ {
+		if i == len(path) || path[i] == '/' {
+			ends = append(ends, i)
 		}
-		if at == "/" || at == "." {
-			return path
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
 	}
+	// What exists is above what doesn't.
+	n := sort.Search(len(ends), func(i int) bool {
+		_, err := os.Stat(path[:ends[i]])
+		return err != nil
+	})
+	if n == 0 {
+		return path
+	}
+	real, err := filepath.EvalSymlinks(path[:ends[n-1]])
+	if err != nil {
+		return path
+	}
+	return filepath.Join(real, path[ends[n-1]:])
 }
 
 var closing = map[byte]string{'\'': "'", '"': `"`, '`': "'`"}
@@ -89,11 +110,29 @@ func paths(line string) []string {
 			out = append(out, part)
 		}
 		for _, w := range strings.Fields(part) {
-			w = strings.Trim(w, `'"():;,.`+"`")
+			w = strings.TrimLeft(strings.TrimRight(w, `'"():;,.`+"`"), `'"(:;,`+"`")
 			if strings.HasPrefix(w, "/") && len(w) > 1 || strings.Contains(w, "/") && strings.HasPrefix(w, "..") {
 				out = append(out, w)
 			}
 		}
 	}
 	return out
+}
+
+// GainRefused is the denial of a failed command whose program would have run
+// with another user's or group's rights: no_new_privs takes them from it
+// (prctl(2)), and uid 0 has no capability to change into anybody.
+func (c *Cmd) GainRefused() []Denial {
+	p := c.domain.policy
+	if p.Full() {
+		return nil
+	}
+	path := c.program
+	st, err := os.Stat(path)
+	if err != nil || st.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0 {
+		return nil
+	}
+	return []Denial{{Operation: sandboxpolicy.OpKernel, Target: path, Resolved: resolveExisting(path),
+		Rule:     sandboxpolicy.Rule{Text: "a program gains no rights by being set-user-ID or set-group-ID", Origin: "preset"},
+		Evidence: "supervisor", Remedy: "not possible by a flag or a writable path; run it outside, or with --preset danger-full-access"}}
 }

@@ -36,7 +36,7 @@ func BenchmarkStart(b *testing.B) {
 			go func() {
 				defer close(done)
 				runtime.LockOSThread() // never unlocked: the thread is restricted for good
-				d, err := NewDomainHere(s.Policy())
+				d, err := NewDomainHere(s.Policy(), -1)
 				if err != nil {
 					b.Error(err)
 					return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/dshx/dshx/sandbox/internal/nofile"
 	"github.com/dshx/dshx/sandbox/internal/proctree"
 	"github.com/dshx/dshx/sandbox/internal/spawn"
 	"github.com/dshx/dshx/sandboxpolicy"
@@ -63,6 +64,7 @@ type Cmd struct {
 	lookErr error
 	denials recorder
 
+	program   string // the file that was executed, absolute
 	mark      uint64
 	started   time.Time
 	copies    sync.WaitGroup
@@ -200,6 +202,9 @@ func (c *Cmd) Start() error {
 	if err != nil {
 		return err
 	}
+	if c.program = path; path != "" && path[0] != '/' {
+		c.program = dir + "/" + path
+	}
 	plan := &spawn.Command{
 		Path: path, Argv: c.Args, Env: env, Dir: dirfd, Ruleset: -1, Terminal: -1,
 		Secret: c.domain.secret, ResetSignals: c.domain.reset, Limits: limits(p.Limits()),
@@ -236,7 +241,7 @@ func (c *Cmd) Start() error {
 		}
 		var e *spawn.Error
 		if errors.As(err, &e) {
-			return startError(e, path, c.Path, dir)
+			return c.startError(e, path, dir)
 		}
 		return err
 	}
@@ -254,6 +259,9 @@ func (c *Cmd) Start() error {
 // spawn runs on the domain's thread.
 func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 	d := c.domain
+	if d.guard != nil {
+		d.guard.Ready() // long since, but for the first command
+	}
 	plan.Cookie = d.marker.Next()
 	c.mark = plan.Cookie
 	d.mu.Lock()
@@ -281,17 +289,9 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 // afterStart does what needs not be there before the command runs.
 func (c *Cmd) afterStart() {
 	d := c.domain
-	if d.here {
-		d.startGuard()
-		if !c.exclusive {
-			d.serve()
-		}
-		return
+	if !d.here || !c.exclusive {
+		d.first.Do(d.serve)
 	}
-	d.first.Do(func() {
-		d.serve()
-		go d.on(d.startGuard)
-	})
 }
 
 func (d *Domain) forget(c *Cmd) {
@@ -308,6 +308,9 @@ func limits(l sandboxpolicy.Limits) []spawn.Limit {
 		if n > 0 {
 			out = append(out, spawn.Limit{Resource: resource, Soft: uint64(n), Hard: uint64(n)})
 		}
+	}
+	if soft, hard, ok := nofile.Started(); ok && soft != hard {
+		out = append(out, spawn.Limit{Resource: unix.RLIMIT_NOFILE, Soft: soft, Hard: hard})
 	}
 	add(unix.RLIMIT_AS, l.Memory)
 	add(unix.RLIMIT_NPROC, l.Pids)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/dshx/dshx/sandbox/internal/caps"
 	"github.com/dshx/dshx/sandbox/internal/landlock"
@@ -26,6 +27,7 @@ import (
 // the commands' domain would hand them this whole process.
 type Domain struct {
 	policy *sandboxpolicy.Policy
+	born   time.Time
 	host   Host
 	state  state
 
@@ -35,18 +37,19 @@ type Domain struct {
 	here  bool          // the thread is the only caller's own: see NewDomainHere
 	tid   int           // the thread's
 
+	terminal int // of the caller, for the guard; -1: none
+
 	// With here the thread runs what others ask for while it waits.
 	queueMu sync.Mutex
 	queue   []func()
 	wake    func() // interrupts the thread's waiting
 
 	// Used on the thread alone.
-	stack   *spawn.Stack
-	marker  *proctree.Marker
-	secret  [2]uint64
-	reset   uint64
-	guarded bool
-	scoped  bool // kill(-1) from here reaches this domain's processes alone
+	stack  *spawn.Stack
+	marker *proctree.Marker
+	secret [2]uint64
+	reset  uint64
+	scoped bool // kill(-1) from here reaches this domain's processes alone
 
 	ruleset  *landlock.Ruleset
 	guard    *spawn.Guard
@@ -96,11 +99,15 @@ func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 //
 // The goroutine must be locked to its thread, which is restricted for good; it
 // alone may use the domain.
-func NewDomainHere(p *sandboxpolicy.Policy) (*Domain, error) {
+//
+// terminal is a descriptor of the caller's terminal that will be made raw, or
+// -1: see RawTerminal.
+func NewDomainHere(p *sandboxpolicy.Policy, terminal int) (*Domain, error) {
 	d, err := newDomain(p)
 	if err != nil {
 		return nil, err
 	}
+	d.terminal = terminal
 	d.here = true
 	close(d.ended)
 	build, err := d.startRuleset()
@@ -122,9 +129,9 @@ var probeHost = ProbeHost
 
 func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	d := &Domain{
-		policy: p, host: probeHost(),
+		policy: p, born: time.Now(), host: probeHost(),
 		work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{}),
-		byMark: map[uint64]*Cmd{}, listener: -1,
+		byMark: map[uint64]*Cmd{}, listener: -1, terminal: -1,
 	}
 	d.state = state{p: p, h: &d.host}
 	if p.Full() {
@@ -236,6 +243,9 @@ func (d *Domain) prepare() threadReady {
 	if r.err == nil {
 		d.stack, r.err = spawn.NewStack()
 	}
+	if r.err == nil {
+		r.err = d.startGuard()
+	}
 	return r
 }
 
@@ -243,7 +253,7 @@ func (d *Domain) prepare() threadReady {
 // matters: dropping capabilities and the outer domain before the filter, which
 // then judges this thread too.
 func (d *Domain) restrict() (listener int, nested bool, err error) {
-	d.reset = spawn.ResetAll
+	d.reset = resetSignals()
 	d.marker = proctree.NewMarker()
 	if d.policy.Full() {
 		return -1, false, nil
@@ -268,13 +278,12 @@ func (d *Domain) restrict() (listener int, nested bool, err error) {
 		}
 		return -1, false, &UnavailableError{landlock.Why(err), landlock.Remedy(err)}
 	}
-	if !d.scoped && d.marker != nil {
+	if !d.scoped {
 		// The guard must not be judged by a filter whose supervisor is gone
 		// when the guard is needed.
-		if d.guard, err = spawn.StartGuard(false, d.marker.Base(), proctree.Mask); err != nil {
+		if err := d.startGuard(); err != nil {
 			return -1, false, err
 		}
-		d.guarded = true
 	}
 	if d.marker != nil {
 		d.secret = newSecret()
@@ -408,26 +417,22 @@ func (d *Domain) Enforcement() Enforcement { return d.state.enforcement() }
 func (d *Domain) Notices() []sandboxpolicy.Notice { return d.notices }
 
 // startGuard starts the guard, which ends the commands if this process dies,
-// if it isn't there yet. It comes when the first command runs: it is not on
-// the way of a start. Runs on the thread.
-func (d *Domain) startGuard() {
-	if d.guarded {
-		return
-	}
-	if !d.scoped && d.marker == nil {
-		return // nothing would tell it whom to end; PDEATHSIG ends the commands
+// if it isn't there yet. While it gets ready the ruleset is made. Runs on the
+// thread.
+func (d *Domain) startGuard() (err error) {
+	if d.guard != nil || !d.scoped && d.marker == nil {
+		// With nothing to tell it whom to end there is no guard: the commands
+		// themselves end with the thread (PDEATHSIG), which is a gap.
+		return nil
 	}
 	// With Landlock's scope the guard's kill(-1) reaches what is below the
 	// thread's domain and nothing else. Without confinement only the marks
 	// tell the commands' processes.
-	g, err := spawn.StartGuard(d.scoped, d.marker.Base(), proctree.Mask)
+	d.guard, err = spawn.StartGuard(d.scoped, d.marker.Base(), proctree.Mask, d.terminal)
 	if err != nil {
-		return
+		return &UnavailableError{Reason: "the guard can't be started: " + err.Error()}
 	}
-	d.guarded = true
-	d.mu.Lock()
-	d.guard = g
-	d.mu.Unlock()
+	return nil
 }
 
 // signalAll sends sig to every process of the domain. SIGKILL ends the guard
@@ -444,11 +449,7 @@ func (d *Domain) signalAll(sig unix.Signal) {
 	}
 }
 
-func (d *Domain) isGuard(pid int) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.guard != nil && d.guard.Pid == pid
-}
+func (d *Domain) isGuard(pid int) bool { return d.guard != nil && d.guard.Pid == pid }
 
 // Close ends every process of the domain, at once, and frees what it uses.
 func (d *Domain) Close() error {
@@ -515,8 +516,15 @@ func (d *Domain) denied(s supervise.Denial) {
 // judge is what the supervisor asks.
 type judge struct{ d *Domain }
 
+// Verdict is the policy's, but for protected paths of repositories that came
+// into being under this domain: git init changes the mode of its new
+// configuration to find out what the file system can.
 func (j judge) Verdict(op sandboxpolicy.Op, path string) sandboxpolicy.Verdict {
-	return j.d.policy.Verdict(op, path)
+	v := j.d.policy.Verdict(op, path)
+	if !v.Allow && j.d.policy.ProtectedAlone(op, path) && born(path).After(j.d.born.Add(-clockGrain)) {
+		v = sandboxpolicy.Verdict{Allow: true, Rule: v.Rule}
+	}
+	return v
 }
 
 func (j judge) VerdictNet(op sandboxpolicy.Op, family, addr string) sandboxpolicy.Verdict {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/dshx/dshx/sandbox/internal/spawn"
 	"golang.org/x/sys/unix"
 )
 
@@ -132,6 +133,19 @@ func (c *Cmd) EndLeftBehind() []int {
 		time.Sleep(wait)
 	}
 	return pids
+}
+
+// RawTerminal is what the caller's terminal, which this process makes raw, is to
+// be put back to if this process dies; nil without a guard. It is shared with
+// the guard: see spawn.Terminal for the order of writes.
+type RawTerminal = spawn.Terminal
+
+// RawTerminal returns the record for the terminal that NewDomainHere was given.
+func (d *Domain) RawTerminal() *RawTerminal {
+	if d.guard == nil || d.terminal < 0 {
+		return nil
+	}
+	return d.guard.Terminal()
 }
 
 // CloseTerminal ends the session of a command that had a terminal, once its

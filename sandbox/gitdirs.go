@@ -20,12 +20,13 @@ func (s *Scope) NewGitDirs(since time.Time) []sandboxpolicy.Notice {
 	if p.Full() || !writes(p, p.Workspace()) {
 		return nil
 	}
+	since = since.Add(-clockGrain)
 	_ = filepath.WalkDir(p.Workspace(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // what can't be read can't be searched
 		}
 		if e.Name() == ".git" || e.IsDir() && bareGitDir(path) {
-			if born(path).After(since.Add(-clockGrain)) {
+			if born(path).After(since) {
 				out = append(out, sandboxpolicy.Notice{Kind: "git-dir-created", Path: path,
 					Text: "a git directory was made by the command: check its hooks and configuration before running git there"})
 			}
@@ -33,9 +34,20 @@ func (s *Scope) NewGitDirs(since time.Time) []sandboxpolicy.Notice {
 				return fs.SkipDir
 			}
 		}
+		if e.IsDir() && unchanged(path, since) {
+			return fs.SkipDir
+		}
 		return nil
 	})
 	return out
+}
+
+// unchanged reports that a directory has no directories in it, and got no
+// entry since: what most of a large tree's directories are needn't be read.
+func unchanged(path string, since time.Time) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && st.Nlink == 2 && time.Unix(st.Mtim.Sec, st.Mtim.Nsec).Before(since) &&
+		time.Unix(st.Ctim.Sec, st.Ctim.Nsec).Before(since)
 }
 
 // clockGrain is how far a file's time may lie before the clock that was read:

@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/dshx/dshx/sandbox/internal/spawn"
+	"github.com/dshx/dshx/sandboxpolicy"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,6 +45,9 @@ func lookPath(name, dir string, env []string) (string, error) {
 	if found != "" {
 		return "", &StartError{"COMMAND_NOT_EXECUTABLE", found + " is not executable; chmod +x it, or name its interpreter", os.ErrPermission}
 	}
+	if len(name) > unix.NAME_MAX {
+		return "", &StartError{"COMMAND_NOT_FOUND", "command not found: its name is too long", unix.ENAMETOOLONG}
+	}
 	return "", &StartError{"COMMAND_NOT_FOUND", "command not found: " + name, os.ErrNotExist}
 }
 
@@ -56,7 +61,7 @@ func getenv(env []string, name string) string {
 }
 
 // startError names the true culprit of a start that failed.
-func startError(e *spawn.Error, path, name, dir string) error {
+func (c *Cmd) startError(e *spawn.Error, path, dir string) error {
 	if e.Stage != spawn.StageExec {
 		if e.Stage == spawn.StageLandlock {
 			if errors.Is(e, unix.E2BIG) {
@@ -66,50 +71,86 @@ func startError(e *spawn.Error, path, name, dir string) error {
 		}
 		return &StartError{"START_FAILED", "the command can't be started: " + e.Error(), e}
 	}
+	fail := func(code, msg string) error { return &StartError{code, msg, e} }
 	at := path
 	if at == "" || at[0] != '/' {
 		at = dir + "/" + at
 	}
-	st, statErr := os.Stat(at)
-	switch e.Errno {
-	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP:
-		if statErr != nil {
-			return &StartError{"COMMAND_NOT_FOUND", "command not found: " + name, e}
-		}
-		kind, interp := interpreter(at)
-		if interp != "" {
-			return &StartError{"COMMAND_NOT_FOUND", path + ": its " + kind + " " + quote(interp) + " does not exist", e}
-		}
-		return &StartError{"COMMAND_NOT_FOUND", path + ": " + e.Errno.Error(), e}
-	case unix.EACCES, unix.EPERM:
-		switch {
-		case statErr == nil && st.IsDir():
-			return &StartError{"COMMAND_NOT_EXECUTABLE", path + " is a directory", e}
-		case statErr == nil && st.Mode()&0o111 == 0:
-			return &StartError{"COMMAND_NOT_EXECUTABLE", path + " is not executable; chmod +x it, or name its interpreter", e}
-		}
-		if kind, interp := interpreter(at); interp != "" {
-			if ist, err := os.Stat(interp); err == nil && (ist.IsDir() || ist.Mode()&0o111 == 0) {
-				return &StartError{"COMMAND_NOT_EXECUTABLE", path + ": its " + kind + " " + quote(interp) + " is not executable", e}
+	// What exec looked at last: the file, its interpreter, the interpreter's …
+	name, what := path, ""
+	for range 5 { // the kernel's own limit: execve(2)
+		if msg := c.whyNot(name, what, at, e.Errno); msg != "" {
+			switch e.Errno {
+			case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG:
+				return fail("COMMAND_NOT_FOUND", msg)
+			case unix.EACCES, unix.EPERM, unix.ENOEXEC, unix.EISDIR:
+				return fail("COMMAND_NOT_EXECUTABLE", msg)
 			}
 		}
-		return &StartError{"COMMAND_NOT_EXECUTABLE", path + " may not be executed: " + e.Errno.Error(), e}
-	case unix.ENOEXEC:
-		return &StartError{"COMMAND_NOT_EXECUTABLE", path + " has no format that the kernel runs; if it is a script, begin it with #! or name its interpreter (sh " + path + ")", e}
-	case unix.E2BIG:
-		return &StartError{"START_FAILED", "the arguments and the environment are too long for exec (one argument may have 128 KiB)", e}
-	case unix.EISDIR:
-		return &StartError{"COMMAND_NOT_EXECUTABLE", path + " is a directory", e}
+		interp := interpreter(at)
+		if interp == "" {
+			break
+		}
+		what = name + ": its interpreter "
+		if name != path {
+			what = path + ": " + name + "'s interpreter "
+		}
+		name, at = interp, interp
+		if at[0] != '/' {
+			at = dir + "/" + at
+		}
 	}
-	return &StartError{"START_FAILED", path + ": " + e.Errno.Error(), e}
+	switch e.Errno {
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG:
+		return fail("COMMAND_NOT_FOUND", path+": "+e.Errno.Error())
+	case unix.EACCES, unix.EPERM, unix.EISDIR:
+		return fail("COMMAND_NOT_EXECUTABLE", path+" may not be executed: "+e.Errno.Error())
+	case unix.ENOEXEC:
+		return fail("COMMAND_NOT_EXECUTABLE", path+" has no format that the kernel runs; if it is a script, begin it with #! or name its interpreter (sh "+path+")")
+	case unix.E2BIG:
+		return fail("START_FAILED", "the arguments and the environment are too long for exec (one argument may have 128 KiB)")
+	}
+	return fail("START_FAILED", path+": "+e.Errno.Error())
+}
+
+// whyNot says what keeps one file from being executed, or returns "" if
+// nothing about this one does.
+func (c *Cmd) whyNot(name, what, at string, errno syscall.Errno) string {
+	st, err := os.Stat(at)
+	if err != nil {
+		var cause syscall.Errno
+		errors.As(err, &cause)
+		switch {
+		case what != "" && cause == unix.ENOENT:
+			return what + quote(name) + " does not exist"
+		case cause == unix.ENOENT:
+			return "command not found: " + name
+		case cause == unix.EACCES && errno != unix.EACCES:
+			return ""
+		}
+		return what + quote(name) + ": " + cause.Error()
+	}
+	if errno != unix.EACCES && errno != unix.EPERM && errno != unix.EISDIR {
+		return ""
+	}
+	real := resolveExisting(at)
+	switch v := c.domain.policy.Verdict(sandboxpolicy.OpExec, real); {
+	case st.IsDir():
+		return what + quote(name) + " is a directory"
+	case !v.Allow:
+		return what + quote(name) + " may not be executed under this policy: " + v.Rule.Text
+	case st.Mode()&0o111 == 0:
+		return what + quote(name) + " is not executable; chmod +x it, or name its interpreter"
+	}
+	return ""
 }
 
 // interpreter returns what the kernel starts for a file: the interpreter of
-// its first line, or the loader that an ELF file names.
-func interpreter(path string) (kind, interp string) {
+// its first line, or the loader that an ELF file names; "" if there is none.
+func interpreter(path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return "", ""
+		return ""
 	}
 	defer f.Close()
 	head, _ := bufio.NewReaderSize(f, 256).Peek(256)
@@ -120,32 +161,32 @@ func interpreter(path string) (kind, interp string) {
 		if i := bytes.IndexAny(line, " \t"); i >= 0 {
 			line = line[:i]
 		}
-		return "interpreter", string(line)
+		return string(line)
 	}
 	return elfLoader(f, head)
 }
 
 // elfLoader reads PT_INTERP of a 64-bit little-endian ELF file: elf(5).
-func elfLoader(f io.ReaderAt, head []byte) (kind, interp string) {
+func elfLoader(f io.ReaderAt, head []byte) string {
 	le := binary.LittleEndian
 	if len(head) < 64 || string(head[:6]) != "\x7fELF\x02\x01" {
-		return "", ""
+		return ""
 	}
 	at, size, n := int64(le.Uint64(head[32:])), int64(le.Uint16(head[54:])), int(le.Uint16(head[56:]))
 	var ph [56]byte
 	for i := 0; i < n && size >= int64(len(ph)); i++ {
 		if _, err := f.ReadAt(ph[:], at+int64(i)*size); err != nil {
-			return "", ""
+			return ""
 		}
 		if length := le.Uint64(ph[32:]); le.Uint32(ph[:]) == 3 && length < 4096 { // PT_INTERP
 			b := make([]byte, length)
 			if _, err := f.ReadAt(b, int64(le.Uint64(ph[8:]))); err != nil {
-				return "", ""
+				return ""
 			}
-			return "loader", string(bytes.TrimRight(b, "\x00"))
+			return string(bytes.TrimRight(b, "\x00"))
 		}
 	}
-	return "", ""
+	return ""
 }
 
 func quote(s string) string {

@@ -26,7 +26,9 @@ func Open(req sandboxpolicy.Request) (*Scope, error) { return openScope(req, New
 
 // OpenHere is Open with the calling goroutine's thread as the domain's; see
 // NewDomainHere.
-func OpenHere(req sandboxpolicy.Request) (*Scope, error) { return openScope(req, NewDomainHere) }
+func OpenHere(req sandboxpolicy.Request, terminal int) (*Scope, error) {
+	return openScope(req, func(p *sandboxpolicy.Policy) (*Domain, error) { return NewDomainHere(p, terminal) })
+}
 
 func openScope(req sandboxpolicy.Request, start func(*sandboxpolicy.Policy) (*Domain, error)) (*Scope, error) {
 	s := &Scope{}
@@ -72,18 +74,25 @@ func (s *Scope) resolve(req sandboxpolicy.Request) (*sandboxpolicy.Policy, error
 	s.tmp = tmp
 	req.TmpDir = tmp.Path
 	p, notices, err := sandboxpolicy.Resolve(req, sandboxpolicy.OSFacts{})
-	if err != nil {
-		return nil, err
+	if err == nil && !makeCacheArea(p) {
+		req.NoCacheArea = true
+		p, notices, err = sandboxpolicy.Resolve(req, sandboxpolicy.OSFacts{})
 	}
 	s.notices = notices
-	if dir := p.CacheDir(); dir != "" {
-		// Without a cache area tools still work, only slower; the policy
-		// grants what is there.
-		if unix.Access(dir, unix.F_OK) != nil {
-			_ = os.MkdirAll(dir, 0o700)
-		}
+	return p, err
+}
+
+// makeCacheArea makes the policy's cache area if it isn't there, and reports
+// whether it can be used. It makes no home directory where there is none.
+func makeCacheArea(p *sandboxpolicy.Policy) bool {
+	dir := p.CacheDir()
+	if dir == "" || unix.Access(dir, unix.W_OK) == nil {
+		return true
 	}
-	return p, nil
+	if home := p.Home(); within(dir, home) && unix.Access(home, unix.F_OK) != nil {
+		return false
+	}
+	return os.MkdirAll(dir, 0o700) == nil && unix.Access(dir, unix.W_OK) == nil
 }
 
 // Notices are what resolution and enforcement have to tell.

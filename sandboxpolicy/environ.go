@@ -309,6 +309,7 @@ func (b *builder) setDirs(e *environment) {
 		for _, n := range [...]string{"TMPDIR", "TMP", "TEMP"} {
 			e.set(n, p.tmp)
 		}
+		e.set("TMPPREFIX", p.tmp+"/zsh") // zsh knows no TMPDIR: zshparam(1)
 	}
 	dir := p.cache
 	if dir == "" {

@@ -52,3 +52,13 @@ func (e *ConfigError) Error() string {
 
 // Code is "CONFIG_INVALID".
 func (e *ConfigError) Code() string { return "CONFIG_INVALID" }
+
+// DirectoryError is a directory that a command can't start in.
+type DirectoryError struct {
+	Msg string // one sentence, lower case, with the flag that named it
+}
+
+func (e *DirectoryError) Error() string { return e.Msg }
+
+// Code is the stable code of the error.
+func (e *DirectoryError) Code() string { return "START_FAILED" }

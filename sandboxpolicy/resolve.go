@@ -39,6 +39,10 @@ type Request struct {
 	// the caller. "" leaves the policy without one.
 	TmpDir string
 	Cwd    string // where commands start; "" for the current directory
+
+	// NoCacheArea says that the workspace's cache area can't be made: caches
+	// then go into TmpDir, as they do under read-only.
+	NoCacheArea bool
 }
 
 // builder is one resolution.
@@ -125,12 +129,15 @@ func (b *builder) findHomes() error {
 
 func (b *builder) findWorkspace() error {
 	wd, err := b.r.facts.Getwd()
-	if err != nil {
-		return &UsageError{Msg: "the current directory can't be read: " + err.Error()}
+	if err == nil {
+		b.pwd, _, err = b.r.real(wd)
 	}
-	b.pwd, _, err = b.r.real(wd)
 	if err != nil {
-		return &UsageError{Msg: "the current directory " + quote(wd) + " can't be resolved: " + err.Error()}
+		// It may have been removed: then nothing may be relative to it.
+		b.pwd = ""
+		if !absolute(b.req.Workspace) || !absolute(b.req.Cwd) {
+			return &DirectoryError{"the current directory can't be used: " + reason(err) + "; give --workspace and --cwd, both absolute"}
+		}
 	}
 
 	given, flag := b.req.Workspace, "--workspace"
@@ -149,6 +156,10 @@ func (b *builder) findWorkspace() error {
 	}
 	b.p.workspace = ws
 	return nil
+}
+
+func absolute(path string) bool {
+	return strings.HasPrefix(path, "/") || path == "~" || strings.HasPrefix(path, "~/")
 }
 
 // directory resolves a flag's directory, which must exist.
@@ -200,6 +211,9 @@ func (b *builder) flagPath(flag, given string) (string, error) {
 	path, err := b.expandHome(given)
 	if err != "" {
 		return "", &UsageError{flag, err}
+	}
+	if b.pwd == "" && path[0] != '/' {
+		return "", &UsageError{flag, quote(given) + " is relative to the current directory, which can't be used; give an absolute path"}
 	}
 	return from(b.pwd, path), nil
 }
@@ -490,7 +504,7 @@ func (b *builder) findTmp() error {
 		}
 		p.tmp = dir
 	}
-	if p.mode == modeWrite {
+	if p.mode == modeWrite && !b.req.NoCacheArea {
 		// One area for each workspace: what one workspace's commands put in
 		// a cache must not reach the builds of another, or of the host.
 		base := b.env("XDG_CACHE_HOME")
@@ -725,7 +739,7 @@ func (b *builder) findCwd() error {
 		flag = "--cwd"
 		var err error
 		if cwd, err = b.directory(flag, b.req.Cwd, "directory"); err != nil {
-			return err
+			return &DirectoryError{err.Error()}
 		}
 	}
 	p.cwd = cwd

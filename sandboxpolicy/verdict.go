@@ -16,6 +16,16 @@ const (
 	remedyFamily  = "not possible: only inet, inet6, unix and netlink route sockets are available"
 )
 
+// ProtectedAlone reports that op on path, absolute and resolved, would be
+// allowed if the path weren't one of those that make a host tool run code.
+func (p *Policy) ProtectedAlone(op Op, path string) bool {
+	if p.mode == modeFull || p.denying(path, Write) != nil {
+		return false
+	}
+	w := p.writing(path)
+	return w != nil && !w.Sink && p.protectedName(op, path, w) != ""
+}
+
 // Extent is how much of a tree an access is allowed for.
 type Extent uint8
 

@@ -19,7 +19,7 @@ func newCompletion() *cobra.Command {
   zsh:         dshx completion zsh > "${fpath[1]}/_dshx"
   fish:        dshx completion fish > ~/.config/fish/completions/dshx.fish
   powershell:  dshx completion powershell | Out-String | Invoke-Expression`,
-	}, operands{min: 1, max: 1, complete: func(int) []string { return shells }}, func(c *cobra.Command, _ *cli.Flags, args []string) error {
+	}, operands{min: 1, max: 1, complete: func(int, []string) []string { return shells }}, func(c *cobra.Command, _ *cli.Flags, args []string) error {
 		if !slices.Contains(shells, args[0]) {
 			return usagef("unknown shell %q; there are %s", args[0], strings.Join(shells, ", "))
 		}

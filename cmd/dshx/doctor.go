@@ -8,6 +8,7 @@ import (
 
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/doctor"
+	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/spf13/cobra"
 )
@@ -35,7 +36,7 @@ func runDoctor(c *cobra.Command, f *cli.Flags, _ []string) error {
 		err = printJSON(c.OutOrStdout(), r)
 	} else {
 		for _, n := range r.Notes {
-			fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneLine(n))
+			fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(n))
 		}
 		err = printReport(c.OutOrStdout(), r)
 	}

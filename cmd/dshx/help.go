@@ -45,14 +45,17 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	c := command(&cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Help for a command",
-	}, operands{max: 2, complete: func(n int) []string {
+	}, operands{max: 2, complete: func(n int, args []string) []string {
+		at := root
 		if n > 0 {
-			return []string{}
+			at = subcommand(root, args[0])
 		}
-		var names []string
-		for _, s := range root.Commands() {
-			if s.IsAvailableCommand() {
-				names = append(names, s.Name()+"\t"+s.Short)
+		names := []string{}
+		if at != nil {
+			for _, s := range at.Commands() {
+				if s.IsAvailableCommand() {
+					names = append(names, s.Name()+"\t"+s.Short)
+				}
 			}
 		}
 		return names

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ func resolve(f *cli.Flags) (*sandboxpolicy.Policy, []sandboxpolicy.Notice, error
 
 func printNotices(c *cobra.Command, notices []sandboxpolicy.Notice) {
 	for _, n := range notices {
-		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneLine(n.Text))
+		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(n.Text))
 	}
 }
 
@@ -87,7 +88,7 @@ TARGET is a path, HOST:PORT, unix:PATH, unix:@NAME or pid:N.`,
 		Example: `  dshx policy explain write ~/.bashrc
   dshx policy explain --network loopback connect 127.0.0.1:8080
   dshx policy explain --check read /etc/shadow || echo denied`,
-	}, operands{min: 2, max: 2, complete: func(n int) []string {
+	}, operands{min: 2, max: 2, complete: func(n int, _ []string) []string {
 		if n == 0 {
 			return ops
 		}

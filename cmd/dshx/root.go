@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/spf13/cobra"
 )
@@ -30,7 +31,7 @@ func execute(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	err := root.Execute()
 	var status statusError
 	switch {
@@ -39,17 +40,13 @@ func execute(args []string, in io.Reader, out, errs io.Writer) int {
 	case errors.As(err, &status):
 		return int(status)
 	}
-	fmt.Fprintf(errs, "dshx: %s\n", oneLine(err.Error()))
+	fmt.Fprintf(errs, "dshx: %s\n", oneshot.OneLine(err.Error()))
 	var usage *sandboxpolicy.UsageError
 	var config *sandboxpolicy.ConfigError
 	if errors.As(err, &usage) || errors.As(err, &config) {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-func oneLine(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\x1b", `\x1b`).Replace(s)
 }
 
 // usagef is a mistake in the command line.
@@ -100,8 +97,8 @@ func unknownCommand(c *cobra.Command, name string) error {
 // operands is what a command takes besides flags.
 type operands struct {
 	min, max int
-	// complete returns what the n-th operand (from 0) can be; nil: files.
-	complete func(n int) []string
+	// complete returns what operand n (from 0) behind args can be; nil: files.
+	complete func(n int, args []string) []string
 }
 
 // flagsKey is the annotation with the help for a command's flags.
@@ -148,7 +145,7 @@ func completer(ops operands, interspersed bool, tables ...[]cli.Flag) cobra.Comp
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			if ops.complete != nil {
-				words = ops.complete(c.Operand)
+				words = ops.complete(c.Operand, args)
 			}
 			if words == nil {
 				return nil, cobra.ShellCompDirectiveDefault

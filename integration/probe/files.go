@@ -351,12 +351,13 @@ func futimens(fd int) error {
 // ownGroup is a group that the caller may give his files to: a supplementary
 // one where he has one, any for root, else his own.
 func ownGroup() int {
+	const overflowGID = 65534 // sysctl kernel.overflowgid
 	if os.Getuid() == 0 {
 		return 12346
 	}
 	if list, err := os.Getgroups(); err == nil {
 		for _, g := range list {
-			if g != os.Getgid() {
+			if g != os.Getgid() && g != overflowGID { // one that has no number in this user namespace
 				return g
 			}
 		}

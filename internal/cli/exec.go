@@ -52,6 +52,6 @@ func ExecMain(args []string) int {
 // Fail reports an error in one line and returns the exit status for it.
 func Fail(err error) int {
 	_, exit := oneshot.Classify(err)
-	fmt.Fprintf(os.Stderr, "dshx: %v\n", err)
+	fmt.Fprintf(os.Stderr, "dshx: %s\n", oneshot.OneLine(err.Error()))
 	return exit
 }

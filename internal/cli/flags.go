@@ -79,7 +79,7 @@ func duration(at func(*Flags) *time.Duration) func(*Flags, string) error {
 	return func(f *Flags, v string) error {
 		d, err := sandboxpolicy.ParseDuration(v)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s is %w", quote(v), err)
 		}
 		*at(f) = d
 		return nil
@@ -90,7 +90,7 @@ func size(at func(*sandboxpolicy.Limits) *int64) func(*Flags, string) error {
 	return func(f *Flags, v string) error {
 		n, err := sandboxpolicy.ParseSize(v)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s is %w", quote(v), err)
 		}
 		*at(&f.Request.Limits) = n
 		return nil

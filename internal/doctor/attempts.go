@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,66 +35,70 @@ func at(name string) func(*order) string { return func(o *order) string { return
 
 func always(s string) func(*order) string { return func(*order) string { return s } }
 
-var attempts = []attempt{
-	{"write a file elsewhere", sandboxpolicy.OpWrite, at("file"),
-		func(o *order) error { return write(o.path("file"), 0) },
-		func(_ *order, dir string) error { return write(filepath.Join(dir, "w"), unix.O_CREAT) }},
-	{"make a file elsewhere", sandboxpolicy.OpCreate, at("made"),
-		func(o *order) error { return makeAndRemove(o.path("made")) },
-		func(_ *order, dir string) error { return makeAndRemove(filepath.Join(dir, "made")) }},
-	{"read a denied file", sandboxpolicy.OpRead, at("denied"),
-		func(o *order) error { return read(o.path("denied")) },
-		func(o *order, _ string) error { return read(o.path("readable")) }},
-	{"change a mode elsewhere", sandboxpolicy.OpChmod, at("file"),
-		func(o *order) error { return unix.Chmod(o.path("file"), 0o600) },
-		func(_ *order, dir string) error {
-			return onFile(dir, func(p string) error { return unix.Chmod(p, 0o600) })
-		}},
-	{"change a mode by descriptor", sandboxpolicy.OpChmod, at("file"),
-		func(o *order) error { return fchmod(o.path("file")) },
-		func(_ *order, dir string) error { return onFile(dir, fchmod) }},
-	{"change times elsewhere", sandboxpolicy.OpUtime, at("file"),
-		func(o *order) error { return touch(o.path("file")) },
-		func(_ *order, dir string) error { return onFile(dir, touch) }},
-	{"connect to a socket of the host", sandboxpolicy.OpConnect, func(o *order) string { return "unix:" + o.path("stream") },
-		func(o *order) error { return connect(unix.SOCK_STREAM, o.path("stream")) },
-		func(_ *order, dir string) error { return ownSocket(unix.SOCK_STREAM, filepath.Join(dir, "s")) }},
-	{"send to a socket of the host", sandboxpolicy.OpSend, func(o *order) string { return "unix:" + o.path("dgram") },
-		func(o *order) error { return send(o.path("dgram")) },
-		func(_ *order, dir string) error { return ownSocket(unix.SOCK_DGRAM, filepath.Join(dir, "d")) }},
-	{"connect to an abstract socket", sandboxpolicy.OpConnect, func(o *order) string { return "unix:@" + o.Abstract },
-		func(o *order) error { return connect(unix.SOCK_STREAM, "@"+o.Abstract) },
-		func(o *order, _ string) error { return ownSocket(unix.SOCK_STREAM, "@"+o.Abstract+"-own") }},
-	// Connecting a datagram socket sends nothing: connect(2). The address is
-	// one for documentation, RFC 5737.
-	{"reach the internet", sandboxpolicy.OpConnect, always("192.0.2.1:9"),
-		func(*order) error {
-			return connectInet(unix.SOCK_DGRAM, &unix.SockaddrInet4{Addr: [4]byte{192, 0, 2, 1}, Port: 9})
-		}, socketPair},
-	{"reach the host's loopback", sandboxpolicy.OpConnect, func(o *order) string { return "127.0.0.1:" + strconv.Itoa(o.Port) },
-		func(o *order) error {
-			return connectInet(unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: o.Port})
-		}, socketPair},
-	{"signal a process elsewhere", sandboxpolicy.OpSignal, victim,
-		func(o *order) error { return unix.Kill(o.Victim, unix.SIGCONT) },
-		func(*order, string) error {
-			return withChild(func(pid int) error { return unix.Kill(pid, unix.SIGCONT) })
-		}},
-	{"trace a process elsewhere", sandboxpolicy.OpPtrace, victim,
-		func(o *order) error { return trace(o.Victim) },
-		func(*order, string) error { return withChild(trace) }},
-	{"make a namespace", sandboxpolicy.OpKernel, always("/"),
-		func(*order) error { return start(unix.CLONE_NEWUSER) },
-		func(*order, string) error { return start(0) }},
-	// The addresses are not mapped: where the call isn't refused it fails
-	// before it does anything.
-	{"mount", sandboxpolicy.OpMount, always("/"),
-		func(*order) error { return bare(unix.SYS_MOUNT) },
-		func(*order, string) error { return bare(unix.SYS_GETCWD) }},
-	{"load a BPF program", sandboxpolicy.OpKernel, always("/"),
-		func(*order) error { return bare(unix.SYS_BPF) },
-		func(*order, string) error { return bare(unix.SYS_GETCWD) }},
-}
+// attempts is made when it is called for: exec runs in the same program, and
+// waits for what packages initialise.
+var attempts = sync.OnceValue(func() []attempt {
+	return []attempt{
+		{"write a file elsewhere", sandboxpolicy.OpWrite, at("file"),
+			func(o *order) error { return write(o.path("file"), 0) },
+			func(_ *order, dir string) error { return write(filepath.Join(dir, "w"), unix.O_CREAT) }},
+		{"make a file elsewhere", sandboxpolicy.OpCreate, at("made"),
+			func(o *order) error { return makeAndRemove(o.path("made")) },
+			func(_ *order, dir string) error { return makeAndRemove(filepath.Join(dir, "made")) }},
+		{"read a denied file", sandboxpolicy.OpRead, at("denied"),
+			func(o *order) error { return read(o.path("denied")) },
+			func(o *order, _ string) error { return read(o.path("readable")) }},
+		{"change a mode elsewhere", sandboxpolicy.OpChmod, at("file"),
+			func(o *order) error { return unix.Chmod(o.path("file"), 0o600) },
+			func(_ *order, dir string) error {
+				return onFile(dir, func(p string) error { return unix.Chmod(p, 0o600) })
+			}},
+		{"change a mode by descriptor", sandboxpolicy.OpChmod, at("file"),
+			func(o *order) error { return fchmod(o.path("file")) },
+			func(_ *order, dir string) error { return onFile(dir, fchmod) }},
+		{"change times elsewhere", sandboxpolicy.OpUtime, at("file"),
+			func(o *order) error { return touch(o.path("file")) },
+			func(_ *order, dir string) error { return onFile(dir, touch) }},
+		{"connect to a socket of the host", sandboxpolicy.OpConnect, func(o *order) string { return "unix:" + o.path("stream") },
+			func(o *order) error { return connect(unix.SOCK_STREAM, o.path("stream")) },
+			func(_ *order, dir string) error { return ownSocket(unix.SOCK_STREAM, filepath.Join(dir, "s")) }},
+		{"send to a socket of the host", sandboxpolicy.OpSend, func(o *order) string { return "unix:" + o.path("dgram") },
+			func(o *order) error { return send(o.path("dgram")) },
+			func(_ *order, dir string) error { return ownSocket(unix.SOCK_DGRAM, filepath.Join(dir, "d")) }},
+		{"connect to an abstract socket", sandboxpolicy.OpConnect, func(o *order) string { return "unix:@" + o.Abstract },
+			func(o *order) error { return connect(unix.SOCK_STREAM, "@"+o.Abstract) },
+			func(o *order, _ string) error { return ownSocket(unix.SOCK_STREAM, "@"+o.Abstract+"-own") }},
+		// Connecting a datagram socket sends nothing: connect(2). The address is
+		// one for documentation, RFC 5737.
+		{"reach the internet", sandboxpolicy.OpConnect, always("192.0.2.1:9"),
+			func(*order) error {
+				return connectInet(unix.SOCK_DGRAM, &unix.SockaddrInet4{Addr: [4]byte{192, 0, 2, 1}, Port: 9})
+			}, socketPair},
+		{"reach the host's loopback", sandboxpolicy.OpConnect, func(o *order) string { return "127.0.0.1:" + strconv.Itoa(o.Port) },
+			func(o *order) error {
+				return connectInet(unix.SOCK_STREAM, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: o.Port})
+			}, socketPair},
+		{"signal a process elsewhere", sandboxpolicy.OpSignal, victim,
+			func(o *order) error { return unix.Kill(o.Victim, unix.SIGCONT) },
+			func(*order, string) error {
+				return withChild(func(pid int) error { return unix.Kill(pid, unix.SIGCONT) })
+			}},
+		{"trace a process elsewhere", sandboxpolicy.OpPtrace, victim,
+			func(o *order) error { return trace(o.Victim) },
+			func(*order, string) error { return withChild(trace) }},
+		{"make a namespace", sandboxpolicy.OpKernel, always("/"),
+			func(*order) error { return start(unix.CLONE_NEWUSER) },
+			func(*order, string) error { return start(0) }},
+		// The addresses are not mapped: where the call isn't refused it fails
+		// before it does anything.
+		{"mount", sandboxpolicy.OpMount, always("/"),
+			func(*order) error { return bare(unix.SYS_MOUNT) },
+			func(*order, string) error { return bare(unix.SYS_GETCWD) }},
+		{"load a BPF program", sandboxpolicy.OpKernel, always("/"),
+			func(*order) error { return bare(unix.SYS_BPF) },
+			func(*order, string) error { return bare(unix.SYS_GETCWD) }},
+	}
+})
 
 func victim(o *order) string { return "pid:" + strconv.Itoa(o.Victim) }
 
@@ -292,9 +297,9 @@ func Check(in io.Reader, out io.Writer, args []string) error {
 		return err
 	}
 	var a answer
-	for i := range attempts {
-		a.Attempts = append(a.Attempts, outcomeOf(attempts[i].try(&o)))
-		a.Controls = append(a.Controls, outcomeOf(attempts[i].control(&o, dir)))
+	for i := range attempts() {
+		a.Attempts = append(a.Attempts, outcomeOf(attempts()[i].try(&o)))
+		a.Controls = append(a.Controls, outcomeOf(attempts()[i].control(&o, dir)))
 	}
 	a.Left = linger()
 	return json.NewEncoder(out).Encode(a)

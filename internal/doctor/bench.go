@@ -1,10 +1,10 @@
 package doctor
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +58,7 @@ func newBench() (b *bench, err error) {
 			return nil, err
 		}
 	}
-	b.Abstract = "dshx-doctor-" + rand.Text()
+	b.Abstract = "dshx-doctor-" + strconv.FormatUint(rand.Uint64(), 36)
 	for _, s := range [...]struct {
 		kind int
 		name string
@@ -149,7 +149,7 @@ func (b *bench) outside(i int) outcome {
 	if o, ok := b.tried[i]; ok {
 		return o
 	}
-	o := outcomeOf(attempts[i].try(&b.order))
+	o := outcomeOf(attempts()[i].try(&b.order))
 	b.tried[i] = o
 	return o
 }

@@ -111,13 +111,16 @@ func newCaptured(workspace string) *captured {
 	return &captured{capture.NewStream("stdout", sp), capture.NewStream("stderr", sp), sp}
 }
 
-func printJSON(v any) {
+// printJSON prints a line, and reports whether that went well.
+func printJSON(v any) bool {
 	b, err := json.Marshal(v)
+	if err == nil {
+		err = writeAll(1, append(b, '\n'))
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "dshx: the result can't be written: %v\n", err)
-		return
 	}
-	_, _ = os.Stdout.Write(append(b, '\n'))
+	return err == nil
 }
 
 // writeStatus writes one line to a descriptor of the caller's. A reader that
@@ -154,13 +157,18 @@ func ending(st *sandbox.State) (code *int, sig *string) {
 	return &c, nil
 }
 
-// report tells what happened, on every channel that was asked for.
-func (r *run) report(st *sandbox.State, left []int) {
+// report tells what happened, on every channel that was asked for; false when
+// the result that was asked for could not be written.
+func (r *run) report(st *sandbox.State, left []int) (ok bool) {
+	ok = true
 	failed := st.Signal != 0 || st.ExitCode != 0 || r.timedOut
 	denials := r.cmd.Denials()
 	p := r.scope.Policy()
 	if r.streams != nil && failed {
 		denials = addNew(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.stderr.Bytes())))
+	}
+	if failed {
+		denials = append(denials, r.cmd.GainRefused()...)
 	}
 	if r.o.JSON || r.o.StatusFD >= 0 {
 		notices := r.scope.Notices()
@@ -174,12 +182,13 @@ func (r *run) report(st *sandbox.State, left []int) {
 				code, sig, r.timedOut, st.Duration.Milliseconds(), len(left), exitedFacts{denials, notices}}})
 		}
 		if r.o.JSON {
-			printJSON(r.value(st, left, denials, notices))
+			ok = printJSON(r.value(st, left, denials, notices))
 		}
 	}
 	if failed && !r.o.Quiet && !r.o.JSON {
 		printDenials(denials)
 	}
+	return ok
 }
 
 func addNew(have, more []sandbox.Denial) []sandbox.Denial {
@@ -208,7 +217,7 @@ func printDenials(ds []sandbox.Denial) {
 		if d.Remedy != "" {
 			line += ": " + d.Remedy
 		}
-		fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(line))
+		fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(line))
 	}
 }
 

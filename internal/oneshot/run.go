@@ -83,7 +83,7 @@ func (r *run) fail(err error) int {
 			Error errorObject `json:"error"`
 		}{errorObject{code, err.Error()}})
 	}
-	fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(err.Error()))
+	fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(err.Error()))
 	return exit
 }
 
@@ -107,16 +107,17 @@ func Classify(err error) (code string, exit int) {
 	return code, ExitSandbox
 }
 
-func oneLine(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(s)
-}
-
 func (r *run) run() (int, error) {
 	terminal := r.o.TTY == Always || r.o.TTY == Auto && !r.o.JSON && isTerminal(0) && isTerminal(1)
 	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
 		return 0, err
 	}
-	scope, err := sandbox.OpenHere(r.o.Request)
+	sandbox.HoldModes(append([]int{0, 1, 2}, r.o.PassFD...)...)
+	keep := -1 // the terminal that the guard can put back
+	if terminal && isTerminal(0) {
+		keep = 0
+	}
+	scope, err := sandbox.OpenHere(r.o.Request, keep)
 	if err != nil {
 		return 0, err
 	}
@@ -130,7 +131,7 @@ func (r *run) run() (int, error) {
 	}()
 	if !r.o.Quiet {
 		for _, n := range scope.Notices() {
-			fmt.Fprintf(os.Stderr, "dshx: %s\n", oneLine(n.Text))
+			fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(n.Text))
 		}
 	}
 	if r.o.RequireFull {
@@ -167,8 +168,14 @@ func openFD(fd int) sandbox.FD {
 }
 
 func checkPassed(fds []int, status int) error {
-	if status >= 0 && openFD(status) < 0 {
-		return &sandboxpolicy.UsageError{Flag: "--status-fd", Msg: fmt.Sprintf("descriptor %d is not open", status)}
+	if status >= 0 {
+		flags, err := unix.FcntlInt(uintptr(status), unix.F_GETFL, 0)
+		if err != nil {
+			return &sandboxpolicy.UsageError{Flag: "--status-fd", Msg: fmt.Sprintf("descriptor %d is not open", status)}
+		}
+		if flags&unix.O_ACCMODE == unix.O_RDONLY || flags&unix.O_PATH != 0 {
+			return &sandboxpolicy.UsageError{Flag: "--status-fd", Msg: fmt.Sprintf("descriptor %d is not open for writing", status)}
+		}
 	}
 	for _, fd := range fds {
 		if openFD(fd) < 0 {
@@ -179,11 +186,8 @@ func checkPassed(fds []int, status int) error {
 }
 
 func requireFull(e sandbox.Enforcement) error {
-	if e.Level == "full" {
-		return nil
-	}
-	if e.Level == "none" {
-		return &sandbox.UnavailableError{Reason: "--require full: " + e.Preset + " confines nothing", Remedy: "choose another preset"}
+	if len(e.Gaps) == 0 {
+		return nil // danger-full-access promises nothing, so nothing is missing
 	}
 	names := make([]string, len(e.Gaps))
 	for i, g := range e.Gaps {
@@ -223,17 +227,31 @@ func (r *run) finish() (int, error) {
 	}
 	left := r.cmd.EndLeftBehind()
 	r.clean = true
+	return r.result(st, left), nil
+}
+
+// result reports how the command ended, and returns dshx's own exit status.
+func (r *run) result(st *sandbox.State, left []int) int {
 	r.timedOut = st.Cancelled
-	r.report(st, left)
+	if !r.report(st, left) {
+		return ExitSandbox
+	}
 	switch {
 	case r.timedOut:
-		return ExitTimeout, nil
+		return ExitTimeout
 	case st.Signal != 0:
-		return 128 + int(st.Signal), nil
+		return 128 + int(st.Signal)
 	}
-	return st.ExitCode, nil
+	return st.ExitCode
 }
 
 // stopSelf stops dshx after the command has been stopped, as a shell expects
 // of a job.
-func stopSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+//
+// Without a terminal nobody would continue it: a stopped dshx keeps no deadline,
+// and a command could stop it by stopping itself.
+func stopSelf() {
+	if isTerminal(0) || isTerminal(1) || isTerminal(2) {
+		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	}
+}

@@ -1,8 +1,10 @@
 package oneshot
 
 import (
+	"bytes"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dshx/dshx/internal/sigpipe"
@@ -18,16 +20,26 @@ func isTerminal(fd int) bool {
 // outer is the caller's terminal while the command has one of its own.
 type outer struct {
 	fd    int // -1: standard input is no terminal
-	mu    sync.Mutex
-	saved *unix.Termios // set while the terminal is raw
+	guard *sandbox.RawTerminal
+
+	mu       sync.Mutex
+	saved    *unix.Termios // set while the terminal is raw
+	stopping bool          // the job is about to stop
+}
+
+// foreground reports whether the terminal is this process group's to use.
+func (o *outer) foreground() bool {
+	pgrp, err := unix.IoctlGetInt(o.fd, unix.TIOCGPGRP)
+	return err == nil && pgrp == unix.Getpgrp()
 }
 
 // raw passes every key through unchanged: the command's own terminal makes
-// lines, echoes and signals of them.
+// lines, echoes and signals of them. In the background the terminal is
+// somebody else's.
 func (o *outer) raw() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.fd < 0 || o.saved != nil {
+	if o.fd < 0 || o.saved != nil || o.stopping || !o.foreground() {
 		return
 	}
 	t, err := unix.IoctlGetTermios(o.fd, unix.TCGETS)
@@ -40,8 +52,34 @@ func (o *outer) raw() {
 	t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	t.Cflag = t.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
 	t.Cc[unix.VMIN], t.Cc[unix.VTIME] = 1, 0
-	if unix.IoctlSetTermios(o.fd, unix.TCSETSW, t) == nil {
+	if o.guard != nil {
+		o.guard.Saved = saved
+		atomic.StoreUint32(&o.guard.Raw, 1)
+	}
+	if setTermios(o.fd, unix.TCSETS, t) == nil {
 		o.saved = &saved
+	}
+}
+
+// becomeRaw makes the terminal raw as soon as it is this process group's. A
+// shell that continues a job may hand it the terminal after the signal, or
+// without one.
+func (o *outer) becomeRaw(done <-chan struct{}) {
+	for o.fd >= 0 {
+		o.mu.Lock()
+		leave := o.saved != nil || o.stopping
+		o.mu.Unlock()
+		if leave {
+			return
+		}
+		if o.raw(); o.foreground() {
+			return
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(30 * time.Millisecond):
+		}
 	}
 }
 
@@ -54,16 +92,52 @@ func (o *outer) restore() {
 	if o.saved == nil {
 		return
 	}
-	// A background process that sets its terminal is stopped by SIGTTOU
-	// unless it blocks it: tcsetattr(3).
+	if o.foreground() {
+		// At once, and not when the output has been written: that may be never.
+		_ = setTermios(o.fd, unix.TCSETS, o.saved)
+		_ = unix.IoctlSetInt(o.fd, unix.TCFLSH, unix.TCIFLUSH)
+	}
+	o.saved = nil
+	if o.guard != nil {
+		atomic.StoreUint32(&o.guard.Raw, 0)
+	}
+}
+
+// setTermios blocks SIGTTOU, which would stop a process that has just been
+// moved to the background: tcsetattr(3).
+func setTermios(fd int, req uint, t *unix.Termios) error {
 	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var block, old unix.Sigset_t
 	block.Val[0] = 1 << (unix.SIGTTOU - 1)
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old)
-	_ = unix.IoctlSetTermios(o.fd, unix.TCSETSF, o.saved)
+	err := unix.IoctlSetTermios(fd, req, t)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
-	runtime.UnlockOSThread()
-	o.saved = nil
+	return err
+}
+
+// The sequences that hide and show the cursor (DECTCEM).
+var hideCursor, showCursor = []byte("\x1b[?25l"), []byte("\x1b[?25h")
+
+// printed notes whether the command's output leaves the cursor hidden.
+func (o *outer) printed(b []byte) {
+	if o.guard == nil {
+		return
+	}
+	h, s := bytes.LastIndex(b, hideCursor), bytes.LastIndex(b, showCursor)
+	switch {
+	case h > s:
+		atomic.StoreUint32(&o.guard.Hidden, 1)
+	case s > h:
+		atomic.StoreUint32(&o.guard.Hidden, 0)
+	}
+}
+
+// showCursor undoes what a command that was killed could not.
+func (o *outer) showCursor() {
+	if o.guard != nil && atomic.SwapUint32(&o.guard.Hidden, 0) != 0 {
+		_ = writeAll(o.fd, showCursor)
+	}
 }
 
 func (o *outer) size() (rows, cols uint16) {
@@ -79,13 +153,13 @@ func (o *outer) size() (rows, cols uint16) {
 }
 
 // inTerminalSignals are what dshx must not die of while the caller's terminal
-// is raw: all that can be caught and would end or stop it.
-var inTerminalSignals = append([]unix.Signal{unix.SIGCHLD, unix.SIGALRM, unix.SIGXCPU, unix.SIGVTALRM, unix.SIGIO, unix.SIGPIPE,
-	unix.SIGTTIN, unix.SIGTTOU}, passed...)
+// is raw: what can be caught and would end it. SIGTTIN and SIGTTOU keep their
+// meaning.
+var inTerminalSignals = append([]unix.Signal{unix.SIGCHLD, unix.SIGALRM, unix.SIGXCPU, unix.SIGVTALRM, unix.SIGIO, unix.SIGPIPE}, passed...)
 
 // inTerminal runs the command on a terminal of its own.
 func (r *run) inTerminal() (code int, err error) {
-	o := &outer{fd: -1}
+	o := &outer{fd: -1, guard: r.scope.RawTerminal()}
 	if isTerminal(0) {
 		o.fd = 0
 	}
@@ -109,12 +183,13 @@ func (r *run) inTerminal() (code int, err error) {
 	}
 	r.started()
 	o.raw()
+	go o.becomeRaw(t.done)
 	go t.input()
 	go t.output()
 
 	err = r.cmd.Wait()
 	close(t.done)
-	<-t.drained
+	drained := t.drain()
 	st := r.cmd.State
 	if st == nil {
 		return 0, err
@@ -123,15 +198,10 @@ func (r *run) inTerminal() (code int, err error) {
 	r.cmd.CloseTerminal()
 	r.clean = true
 	o.restore()
-	r.timedOut = st.Cancelled
-	r.report(st, left)
-	switch {
-	case r.timedOut:
-		return ExitTimeout, nil
-	case st.Signal != 0:
-		return 128 + int(st.Signal), nil
+	if drained {
+		o.showCursor()
 	}
-	return st.ExitCode, nil
+	return r.result(st, left), nil
 }
 
 // session copies between the two terminals.
@@ -156,11 +226,15 @@ func (t *session) signal(s sigpipe.Signal) {
 	case unix.SIGWINCH:
 		_ = t.r.cmd.Terminal.Resize(t.outer.size())
 	case unix.SIGCONT:
+		t.outer.mu.Lock()
+		t.outer.stopping = false
+		t.outer.mu.Unlock()
 		t.outer.raw()
+		go t.outer.becomeRaw(t.done)
 		_ = t.r.cmd.Terminal.Resize(t.outer.size())
 		_ = t.r.cmd.SignalGroup(unix.SIGCONT)
-	case unix.SIGTTIN, unix.SIGTTOU, unix.SIGPIPE:
-		// Reads and writes report it.
+	case unix.SIGPIPE:
+		// Writes report it.
 	default:
 		_ = t.r.cmd.Signal(s.Number)
 	}
@@ -169,11 +243,44 @@ func (t *session) signal(s sigpipe.Signal) {
 // stopped is called when the command was stopped in its terminal: dshx stops
 // too, so that the caller's shell has its job.
 func (t *session) stopped() {
+	if t.outer.fd < 0 {
+		return // nobody would continue it, and a deadline would pass unseen
+	}
+	t.outer.mu.Lock()
+	t.outer.stopping = true
+	t.outer.mu.Unlock()
 	t.outer.restore()
 	// SIGSTOP, and not SIGTSTP with its default action: the kernel ignores
-	// the latter in an orphaned process group.
+	// the latter in an orphaned process group. The whole job stops.
 	_ = unix.Kill(0, unix.SIGSTOP)
 	// Continued: handled by the signal loop.
+}
+
+// drain waits until the output has been copied. A reader that doesn't read may
+// hold it for ever: then a signal that would have ended the command ends the
+// waiting.
+func (t *session) drain() bool {
+	select {
+	case <-t.drained:
+		return true
+	case <-time.After(2 * drainGrace):
+	}
+	enough := make(chan struct{})
+	go func() {
+		for {
+			s, err := sigpipe.Next()
+			if err != nil || s.Number == unix.SIGTERM || s.Number == unix.SIGINT || s.Number == unix.SIGHUP || s.Number == unix.SIGQUIT {
+				close(enough)
+				return
+			}
+		}
+	}()
+	select {
+	case <-t.drained:
+		return true
+	case <-enough:
+		return false
+	}
 }
 
 // input copies what is typed. With a pipe as input its end becomes the
@@ -184,16 +291,21 @@ func (t *session) input() {
 	buf := make([]byte, 4096)
 	last := byte('\n')
 	for {
+		// Looked at before it is read: a read in the background would stop the
+		// job, again after each time that it's continued there.
+		if _, err := unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, -1); err == unix.EINTR {
+			continue
+		}
+		if t.outer.fd >= 0 && !t.outer.foreground() {
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
 		n, err := unix.Read(0, buf)
 		switch {
-		case err == unix.EINTR:
+		case err == unix.EINTR || err == unix.EAGAIN:
 			continue
-		case err == unix.EAGAIN:
-			_, _ = unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, -1)
-			continue
-		case err == unix.EIO && t.outer.fd >= 0:
-			// Read in the background while stopped or being continued.
-			time.Sleep(10 * time.Millisecond)
+		case err == unix.EIO && t.outer.fd >= 0 && isTerminal(0):
+			time.Sleep(50 * time.Millisecond) // moved to the background in between
 			continue
 		case err != nil || n == 0:
 			eof := []byte{4}
@@ -225,48 +337,57 @@ func (t *session) output() {
 		write = func(b []byte) error { _, err := s.stdout.Write(b); return err }
 	}
 	for {
-		wait := -1
+		ended := false
+		wait := 50 // looks for the end now and then
 		select {
 		case <-t.done:
-			wait = int(drainGrace.Milliseconds())
+			ended, wait = true, int(drainGrace.Milliseconds())
 		default:
-			wait = 50 // looks for the end now and then
 		}
-		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		n, err := unix.Poll(p, wait)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, wait)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
 			return
 		case n == 0:
-			select {
-			case <-t.done:
-				if wait == int(drainGrace.Milliseconds()) {
-					return
-				}
-			default:
-			}
-			continue
-		}
-		k, err := unix.Read(fd, buf)
-		if k > 0 {
-			if write(buf[:k]) != nil {
+			if ended {
 				return
 			}
 			continue
 		}
-		if err == unix.EINTR || err == unix.EAGAIN {
-			continue
-		}
-		// EIO: nobody has the terminal open. Before the command's end that
-		// is a moment in which it closed all its streams.
-		select {
-		case <-t.done:
-			return
-		case <-time.After(5 * time.Millisecond):
+		k, err := unix.Read(fd, buf)
+		switch {
+		case k > 0:
+			t.outer.printed(buf[:k])
+			if write(buf[:k]) != nil {
+				// The reader is gone, as for a program that gets SIGPIPE: the
+				// terminal hangs up.
+				go t.hangUp()
+				return
+			}
+		case err == unix.EINTR || err == unix.EAGAIN:
+		default:
+			// EIO: nobody has the terminal open. Before the command's end that
+			// is a moment in which it closed all its streams.
+			select {
+			case <-t.done:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
 		}
 	}
+}
+
+func (t *session) hangUp() {
+	defer t.protect()
+	_ = t.r.cmd.SignalGroup(unix.SIGHUP)
+	select {
+	case <-t.done:
+		return
+	case <-time.After(drainGrace):
+	}
+	t.r.cmd.EndTree()
 }
 
 func writeAll(fd int, b []byte) error {

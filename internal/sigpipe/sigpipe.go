@@ -47,7 +47,8 @@ func handlerPC() uintptr
 func restorerPC() uintptr
 
 // Catch makes the signals arrive on the pipe from now on. A signal that this
-// process was started to ignore stays ignored.
+// process was started to ignore stays ignored. The calling thread, to which the
+// goroutine is to be locked, takes those that were blocked.
 //
 // Errors: those of pipe2(2) and rt_sigaction(2).
 func Catch(sigs ...unix.Signal) error {
@@ -84,7 +85,13 @@ func Catch(sigs ...unix.Signal) error {
 		}
 		taken[s] = old
 	}
-	return nil
+	// What the caller of this process had blocked would never arrive. A signal
+	// to a process needs one thread that takes it.
+	var set unix.Sigset_t
+	for s := range taken {
+		set.Val[(s-1)/64] |= 1 << ((s - 1) % 64)
+	}
+	return unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
 }
 
 // Release puts the dispositions back as they were. What is in the pipe stays.

@@ -21,7 +21,7 @@ func Drop() error {
 	if err := unix.Capget(&hdr, &data[0]); err != nil {
 		return err
 	}
-	if data[0].Permitted|data[1].Permitted == 0 && unix.Geteuid() != 0 {
+	if none(data) && unix.Geteuid() != 0 {
 		return nil // an ordinary user has nothing to lose
 	}
 	for c := uintptr(0); ; c++ {
@@ -49,7 +49,7 @@ func Reduce() error {
 	if err := unix.Capget(&hdr, &data[0]); err != nil {
 		return err
 	}
-	if data[0].Permitted|data[1].Permitted == 0 {
+	if none(data) {
 		return nil
 	}
 	// EINVAL: no ambient set before Linux 4.3.
@@ -61,4 +61,11 @@ func Reduce() error {
 	data[0].Inheritable = 0
 	data[1] = unix.CapUserData{}
 	return unix.Capset(&hdr, &data[0])
+}
+
+// none reports that a thread has no capability and passes none on. The
+// inheritable ones outlast the others: a user that a manager has taken them
+// from may still have them there.
+func none(data [2]unix.CapUserData) bool {
+	return data[0].Permitted|data[1].Permitted|data[0].Inheritable|data[1].Inheritable == 0
 }

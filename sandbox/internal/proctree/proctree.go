@@ -172,9 +172,11 @@ func stat(pid int) (ppid int, ended, ok bool) {
 		return 0, false, false
 	}
 	f := strings.Fields(s[i+1:])
-	if len(f) < 2 {
+	if len(f) < 18 {
 		return 0, false, false
 	}
 	ppid, err = strconv.Atoi(f[1])
-	return ppid, f[0] == "Z" || f[0] == "X", err == nil
+	// A process whose first thread has ended looks like a zombie, too, while
+	// its other threads go on: field 20 counts them.
+	return ppid, (f[0] == "Z" || f[0] == "X") && (f[17] == "0" || f[17] == "1"), err == nil
 }

@@ -179,6 +179,18 @@ func socketpairRule(o Options) *node {
 // sendto(fd, buf, len, flags, addr, addrlen).
 func sendtoRule(o Options) *node { return isNull(4, allow(), notify(o)) }
 
+// prctl(int option, …). ssh-agent, gpg-agent and sudo ask not to be looked
+// into, which would keep the supervisor from reading their arguments too and
+// make every call that it answers for fail. They are told that it was done: the
+// processes that it would keep out are those of the same sandbox, as Landlock
+// keeps these from tracing anything else.
+func prctlRule(o Options) *node {
+	if !o.Listener {
+		return allow()
+	}
+	return choose(low(0), 0, allow(), is(choose(low(1), 0, allow(), is(errno(0), 0)...), unix.PR_SET_DUMPABLE)...)
+}
+
 // setsockopt(fd, int level, int optname, …). An address that was judged is no
 // use when the packets take another way: a source route, another device; and
 // joining a multicast group tells the network its number.

@@ -14,7 +14,13 @@ const (
 	notified = "notify"
 )
 
+// pretended is a call that isn't run and returns 0.
+const pretended = "pretended"
+
 func spell(v uint32) string {
+	if v == unix.SECCOMP_RET_ERRNO {
+		return pretended
+	}
 	switch v & unix.SECCOMP_RET_ACTION_FULL {
 	case unix.SECCOMP_RET_ALLOW:
 		return allowed
@@ -197,6 +203,10 @@ func TestRules(t *testing.T) {
 		{"setsockopt", args{3, unix.SOL_SOCKET, unix.SO_REUSEADDR}, all, allowed, allowed, "reuse"},
 		{"setsockopt", args{3, unix.SOL_IP, unix.IP_TTL}, all, allowed, allowed, "ttl"},
 		{"setsockopt", args{3, unix.SOL_IP, unix.IP_OPTIONS}, []Options{none, full}, allowed, allowed, "nothing to lead around"},
+		{"prctl", args{unix.PR_SET_DUMPABLE, 0}, all, pretended, allowed, "not dumpable"},
+		{"prctl", args{unix.PR_SET_DUMPABLE | junk, 0}, all, pretended, allowed, "not dumpable, junk"},
+		{"prctl", args{unix.PR_SET_DUMPABLE, 1}, all, allowed, allowed, "dumpable"},
+		{"prctl", args{unix.PR_SET_NAME, 0}, all, allowed, allowed, "a name"},
 		{"setpriority", args{unix.PRIO_PROCESS, 0, 19}, all, allowed, allowed, "nice"},
 		{"setpriority", args{unix.PRIO_PROCESS | junk, junk, 19}, all, allowed, allowed, "nice, junk"},
 		{"setpriority", args{unix.PRIO_PROCESS, 1, 19}, all, notified, allowed, "another's"},

@@ -251,7 +251,6 @@ var table = [...]family{
 		{"capget", 125, 90},
 		{"capset", 126, 91},
 		{"personality", 135, 92},
-		{"prctl", 157, 167},
 	}},
 	{class: Allow, why: "only ever restricts the caller; a second listener is EBUSY by itself", calls: []call{
 		{"seccomp", 317, 277},
@@ -397,6 +396,8 @@ var table = [...]family{
 		{"sendmsg", 46, 211},
 		{"sendmmsg", 307, 269},
 	}},
+	{class: Conditional, errno: unix.EPERM, args: prctlRule, why: "a process that can't be looked into can't be served by the supervisor", calls: []call{
+		{"prctl", 157, 167}}},
 	{class: Conditional, errno: unix.EPERM, args: setsockoptRule, why: "with the loopback alone, no option that leads around it", calls: []call{
 		{"setsockopt", 54, 208}}},
 	{class: Conditional, errno: unix.EACCES, args: listenRule, why: "a socket that wasn't bound listens on all addresses: the supervisor binds it to the loopback first", calls: []call{

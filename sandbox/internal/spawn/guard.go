@@ -26,19 +26,34 @@ type guardArgs struct {
 	cookie, mask uint64
 	name         [16]byte
 	ready        uint32 // futex word: 1 once the guard hears of the thread's end
+	terminal     Terminal
 	scratch      entries
 }
 
-// StartGuard makes the guard of the calling thread. cookie and mask tell the
-// processes to end on hosts where signals aren't scoped: those whose
-// RLIMIT_RTTIME has cookie in the bits of mask.
-func StartGuard(scoped bool, cookie, mask uint64) (*Guard, error) {
+// Terminal is the caller's terminal while it is raw. The guard puts it back if
+// this process dies meanwhile.
+type Terminal struct {
+	// Raw is 1 while Saved is to be restored; set it last, clear it first.
+	Raw   uint32
+	Saved unix.Termios
+	// Hidden is 1 while the cursor is hidden.
+	Hidden uint32
+
+	fd int
+}
+
+// StartGuard makes the guard of the calling thread; it is on duty once Ready
+// returns. cookie and mask tell the processes to end on hosts where signals
+// aren't scoped: those whose RLIMIT_RTTIME has cookie in the bits of mask.
+// terminal is a descriptor of the caller's terminal that the guard keeps, or -1.
+func StartGuard(scoped bool, cookie, mask uint64, terminal int) (*Guard, error) {
 	stack, err := NewStack()
 	if err != nil {
 		return nil, err
 	}
 	a := &guardArgs{parent: unix.Getpid(), scoped: scoped, cookie: cookie, mask: mask}
 	copy(a.name[:], "dshx-guard")
+	a.terminal.fd = terminal
 	var fd int32 = -1
 	old := blockSignals()
 	// No exit signal: the parent's waits for any child don't see the guard.
@@ -48,13 +63,19 @@ func StartGuard(scoped bool, cookie, mask uint64) (*Guard, error) {
 		_ = stack.Free()
 		return nil, &Error{StageClone, syscall.Errno(-r)}
 	}
-	// A thread that ended before the guard had asked for its signal would
-	// never be noticed.
-	for atomic.LoadUint32(&a.ready) == 0 {
-		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&a.ready)), futexWait, 0, 0, 0, 0)
-	}
 	return &Guard{Pid: int(r), PidFD: int(fd), stack: stack, args: a}, nil
 }
+
+// Ready waits until the guard is on duty: a thread that ended before would
+// never be noticed.
+func (g *Guard) Ready() {
+	for atomic.LoadUint32(&g.args.ready) == 0 {
+		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&g.args.ready)), futexWait, 0, 0, 0, 0)
+	}
+}
+
+// Terminal is the state of the terminal that the guard keeps.
+func (g *Guard) Terminal() *Terminal { return &g.args.terminal }
 
 const (
 	futexWait = 0 // not FUTEX_PRIVATE: the guard is another process on the same memory
@@ -92,12 +113,20 @@ func (g *Guard) Wait() {
 //go:norace
 //go:nocheckptr
 func guardMain(a *guardArgs) {
+	// Who kills this process with its whole group (timeout -s KILL, a shell)
+	// must not hit the guard.
+	sys(sysSetsid, 0, 0, 0, 0, 0, 0)
 	sys(sysPrctl, prSetPdeathsig, sigusr1, 0, 0, 0, 0)
 	sys(sysPrctl, prSetName, uintptr(unsafe.Pointer(&a.name)), 0, 0, 0, 0)
 	a.ready = 1
 	sys(sysFutex, uintptr(unsafe.Pointer(&a.ready)), futexWake, 1, 0, 0, 0)
-	if _, e := sys(sysCloseRange, 0, ^uintptr(0)&0xffffffff, 0, 0, 0, 0); e != 0 {
-		closeFrom(0, &a.scratch)
+	if fd := a.terminal.fd; fd > 0 {
+		sys(sysDup3, uintptr(fd), 0, oCloexec, 0, 0, 0)
+		a.terminal.fd = 0
+	}
+	first := uintptr(a.terminal.fd + 1)
+	if _, e := sys(sysCloseRange, first, ^uintptr(0)&0xffffffff, 0, 0, 0, 0); e != 0 {
+		closeFrom(int(first), &a.scratch)
 	}
 	set := uint64(1) << (sigusr1 - 1)
 	for {
@@ -108,6 +137,17 @@ func guardMain(a *guardArgs) {
 		sig, e := sys(sysRtSigtimedwait, uintptr(unsafe.Pointer(&set)), 0, 0, 8, 0, 0)
 		if e == 0 && sig == sigusr1 {
 			break
+		}
+	}
+	if t := &a.terminal; t.fd == 0 {
+		// Another session's process may set a terminal: tcsetattr(3) stops
+		// those in the background of the terminal's own session alone.
+		if t.Raw != 0 {
+			sys(sysIoctl, 0, tcsets, uintptr(unsafe.Pointer(&t.Saved)), 0, 0, 0)
+			sys(sysIoctl, 0, tcflsh, 0, 0, 0, 0) // TCIFLUSH: answers of the terminal
+		}
+		if t.Hidden != 0 {
+			sys(sysWrite, 0, uintptr(unsafe.Pointer(&showCursor)), uintptr(len(showCursor)), 0, 0, 0)
 		}
 	}
 	// Without the scope the call would reach every process of the machine: the
@@ -121,6 +161,8 @@ func guardMain(a *guardArgs) {
 	}
 	exitTask(0)
 }
+
+var showCursor = [...]byte{0x1b, '[', '?', '2', '5', 'h'}
 
 // killMarked kills every process that carries the cookie until a whole pass
 // finds none.

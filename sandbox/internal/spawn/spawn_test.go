@@ -164,10 +164,12 @@ func TestGuard_EndsMarkedProcessesWithItsThread(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		g, err = StartGuard(false, cookie, mask)
+		g, err = StartGuard(false, cookie, mask, -1)
 		if err != nil {
 			t.Error(err)
+			return
 		}
+		g.Ready()
 	})
 	if g == nil {
 		t.FailNow()

@@ -37,6 +37,8 @@ const (
 	fSetfd            = unix.F_SETFD
 	fDupfdCloexec     = unix.F_DUPFD_CLOEXEC
 	tiocsctty         = unix.TIOCSCTTY
+	tcsets            = unix.TCSETS
+	tcflsh            = unix.TCFLSH
 	tiocspgrp         = unix.TIOCSPGRP
 	sigkill           = uintptr(unix.SIGKILL)
 	sigusr1           = uintptr(unix.SIGUSR1)

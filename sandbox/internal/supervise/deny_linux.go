@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -56,6 +57,10 @@ func (w *worker) permit(op sandboxpolicy.Op, o object) unix.Errno {
 		return unix.ESRCH
 	}
 	switch {
+	case l.own && (op == sandboxpolicy.OpChmod || op == sandboxpolicy.OpChown) && strings.HasPrefix(l.path, "pipe:["):
+		// The mode of a pipe that was passed in is what keeps it from being
+		// opened anew, through /proc, for the other direction.
+		return unix.EPERM
 	case l.own:
 		return 0
 	case l.lost:

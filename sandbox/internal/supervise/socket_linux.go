@@ -327,6 +327,11 @@ func (w *worker) bind(s socket, raw []byte) unix.Errno {
 	if e != 0 {
 		return e
 	}
+	if strings.IndexByte(a.name, '\n') >= 0 {
+		// /proc/net/unix, by which we tell whose an abstract name is, has names
+		// as they are: with a line end one could pass for another socket's line.
+		return unix.EINVAL
+	}
 	switch a.kind {
 	case addrNone:
 		return unix.EAFNOSUPPORT // inet6_bind

@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,11 @@ func make1(prefix, avoid string) (*Dir, error) {
 	if within(bases[0], avoid) && within(bases[1], avoid) {
 		avoid = ""
 	}
-	for _, base := range bases {
+	// Inside of another dshx only its TMPDIR can be written.
+	for _, base := range append(bases[:], os.Getenv("TMPDIR")) {
+		if !strings.HasPrefix(base, "/") {
+			continue
+		}
 		d, err := newIn(base, prefix, avoid)
 		if err == nil {
 			return d, nil
@@ -85,9 +90,7 @@ func newIn(base, prefix, avoid string) (*Dir, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for range 100 {
-		var b [8]byte
-		proctree.Random(b[:])
-		name := prefix + strconv.FormatUint(binary.NativeEndian.Uint64(b[:]), 36)
+		name := prefix + randomName()
 		fd, err := makeLocked(parent, name)
 		if err == nil {
 			return &Dir{Path: path + "/" + name, parent: parent, name: name, fd: fd, others: others}, nil
@@ -224,7 +227,7 @@ func (d *Dir) sweep() {
 		if name == d.name {
 			continue
 		}
-		at, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		at, err := openForRemoval(fd, name) // a command may have left it without rights
 		if err != nil {
 			continue
 		}
@@ -240,6 +243,25 @@ func (d *Dir) sweep() {
 
 // removeAt removes name in dir with all below it.
 func removeAt(dir int, name string) error {
+	r := remover{root: -1, left: maxEntries}
+	return r.remove(dir, name, 0)
+}
+
+const (
+	// maxDepth is how many directories are open at a time. What lies deeper is
+	// moved up first: the command may have nested more than there are
+	// descriptors, or than a path can name.
+	maxDepth = 32
+	// maxEntries bounds the work where something goes on making entries.
+	maxEntries = 1 << 26
+)
+
+type remover struct {
+	root int // the directory that is being removed
+	left int
+}
+
+func (r *remover) remove(dir int, name string, depth int) error {
 	err := unix.Unlinkat(dir, name, 0)
 	if err == nil || err == unix.ENOENT {
 		return nil
@@ -247,6 +269,9 @@ func removeAt(dir int, name string) error {
 	// unlink(2) of a directory: EISDIR on Linux, EPERM by POSIX.
 	if err != unix.EISDIR && err != unix.EPERM {
 		return err
+	}
+	if depth > maxDepth && r.lift(dir, name) {
+		return nil
 	}
 	fd, err := openForRemoval(dir, name)
 	if err == unix.ENOTDIR || err == unix.ELOOP {
@@ -263,33 +288,13 @@ func removeAt(dir int, name string) error {
 	if err != nil {
 		return err
 	}
-	var first error
-	for range 100 { // entries may appear as long as something writes here
-		names, err := list(fd)
-		if err != nil {
-			first = err
-			break
-		}
-		if len(names) == 0 {
-			break
-		}
-		first = nil
-		for _, n := range names {
-			if err := removeAt(fd, n); err != nil && first == nil {
-				first = err
-			}
-		}
-		if first != nil {
-			break
-		}
-		if _, err := unix.Seek(fd, 0, 0); err != nil {
-			first = err
-			break
-		}
+	if depth == 0 {
+		r.root = fd
 	}
+	err = r.empty(fd, depth)
 	_ = unix.Close(fd)
-	if first != nil {
-		return first
+	if err != nil {
+		return err
 	}
 	err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
 	switch err {
@@ -299,6 +304,66 @@ func removeAt(dir int, name string) error {
 		return unix.Unlinkat(dir, name, 0)
 	}
 	return err
+}
+
+// empty removes what is in a directory, a buffer of entries at a time, and
+// looks again until it finds none: some may appear, or be passed over while
+// others go.
+func (r *remover) empty(fd, depth int) error {
+	buf := make([]byte, 8<<10)
+	var names []string
+	for {
+		if _, err := unix.Seek(fd, 0, 0); err != nil {
+			return err
+		}
+		var first error
+		found, gone := 0, 0
+		for {
+			n, err := unix.ReadDirent(fd, buf)
+			if err != nil {
+				return err
+			}
+			if n <= 0 {
+				break
+			}
+			_, _, names = unix.ParseDirent(buf[:n], -1, names[:0])
+			for _, name := range names {
+				if r.left--; r.left < 0 {
+					return errors.New("its entries don't end")
+				}
+				found++
+				err := r.remove(fd, name, depth+1)
+				if err == nil {
+					gone++
+				} else if first == nil {
+					first = err
+				}
+			}
+		}
+		if found == 0 {
+			return nil
+		}
+		if gone == 0 {
+			return first
+		}
+	}
+}
+
+// lift moves a directory to the root of what is removed, where its turn comes.
+func (r *remover) lift(dir int, name string) bool {
+	// To move a directory to another one takes the right to write it.
+	fd, err := openForRemoval(dir, name)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return unix.Renameat2(dir, name, r.root, randomName(), unix.RENAME_NOREPLACE) == nil
+}
+
+func randomName() string {
+	var b [8]byte
+	proctree.Random(b[:])
+	return strconv.FormatUint(binary.NativeEndian.Uint64(b[:]), 36)
 }
 
 func openForRemoval(dir int, name string) (int, error) {
