@@ -195,7 +195,7 @@ func TestF3_14_DirectoryGone(t *testing.T) {
 		e.Run(Opts{Flags: []string{"--cwd", e.W}}, "true").OK(t)
 
 		// dshx itself started where there is nothing any more.
-		dir = e.Mkdir(filepath.Join(e.W, "d"))
+		e.Mkdir(filepath.Join(e.W, "d"))
 		argv := e.DshxArgv(Opts{StatusFD: -1}, "touch", filepath.Join(e.W, "ran"))
 		r = e.Outside(append([]string{"sh", "-c", `cd d && rmdir ../d && exec "$@"`, "sh"}, argv...)...)
 		if r.Exit != 125 && r.Exit != 2 {

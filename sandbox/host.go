@@ -13,6 +13,8 @@ import (
 // Host is what this machine offers for enforcement, found out by asking the
 // kernel, not by its version.
 type Host struct {
+	// Root: this process is uid 0, which passes the modes of files.
+	Root bool
 	// Kernel is the release, as uname(2) gives it.
 	Kernel string
 	// LandlockABI is 0 where there is no Landlock; LandlockErr says why.
@@ -26,7 +28,7 @@ type Host struct {
 
 // ProbeHost asks the kernel. It changes nothing.
 func ProbeHost() Host {
-	h := Host{Seccomp: seccomp.Probe()}
+	h := Host{Seccomp: seccomp.Probe(), Root: unix.Geteuid() == 0}
 	h.LandlockABI, h.LandlockErr = landlock.ABI()
 	if h.LandlockABI > landlock.Known {
 		h.LandlockABI = landlock.Known

@@ -142,7 +142,14 @@ var promises = []promise{
 		}
 		return &Gap{Reason: s.abi() + " doesn't scope signals", Remedy: needScope}
 	}},
-	{sandboxpolicy.PromiseProcesses, held}, // Landlock denies tracing up and across, from ABI 1
+	// Landlock denies tracing up and across, from ABI 1. It doesn't judge pipes,
+	// and HoldModes cuts their modes, which uid 0 passes.
+	{sandboxpolicy.PromiseProcesses, func(s *state) *Gap {
+		if s.namespaces || !s.h.Root {
+			return nil
+		}
+		return &Gap{Reason: "uid 0: a pipe that the caller passes (standard input, too) can be opened in its other direction", Remedy: "run dshx as an ordinary user, or pass files; " + needNamespaces}
+	}},
 	{sandboxpolicy.PromiseScheduling, needsSupervisor("scheduling and limits of other processes")},
 	{sandboxpolicy.PromiseDevices, func(s *state) *Gap {
 		if s.namespaces {
@@ -170,7 +177,12 @@ var promises = []promise{
 	{sandboxpolicy.PromiseTmpSize, func(*state) *Gap {
 		return &Gap{Reason: "the private TMPDIR is a plain directory, whose size isn't bounded", Remedy: needNamespaces}
 	}},
-	{sandboxpolicy.PromiseLifetime, held},
+	{sandboxpolicy.PromiseLifetime, func(s *state) *Gap {
+		if s.h.LandlockABI >= landlock.ABIScope || s.marks {
+			return nil
+		}
+		return &Gap{Reason: s.abi() + " doesn't scope signals, and processes can't be marked here: if dshx is killed, what left the command's own process stays", Remedy: needScope}
+	}},
 }
 
 func (s *state) abi() string { return "Landlock ABI " + strconv.Itoa(s.h.LandlockABI) }

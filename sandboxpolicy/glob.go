@@ -26,7 +26,7 @@ var (
 	errGlobClass  = errors.New("unclosed [")
 	errGlobBrace  = errors.New("unclosed {")
 	errGlobEscape = errors.New("a trailing backslash")
-	errGlobDots   = errors.New("a component ..")
+	errGlobDots   = errors.New("a component that is \"..\"")
 	errGlobNUL    = errors.New("a NUL byte")
 )
 

@@ -179,9 +179,8 @@ func protectedModule(rel string) bool {
 }
 
 // gitKeep are the names in a git directory that daily work must not write, in
-// the form of PathRule.Keep; gitKeepDeep are patterns of the same.
+// the form of PathRule.Keep.
 var (
 	gitKeep      = [...]string{"config", "config.worktree", "hooks", "commondir", "gitdir", "info/attributes"}
-	gitKeepDeep  = [...]string{"modules/**/config", "modules/**/config.worktree", "modules/**/hooks", "modules/**/commondir", "modules/**/gitdir", "modules/**/info/attributes"}
 	worktreeKeep = [...]string{"commondir", "gitdir", "config.worktree"}
 )

@@ -431,9 +431,7 @@ func sysfuzz(a []string) int {
 		unix.SYS_SETPRIORITY, unix.SYS_SCHED_SETAFFINITY, unix.SYS_PRLIMIT64}
 	mem := make([]byte, 1<<16)
 	paths := []string{"/", ".", "..", "/proc/self", "/proc/self/fd/0", "/proc/thread-self/cwd", "/etc/passwd", "/dev/null", "x/../..", strings.Repeat("a/", 2000), "\xff"}
-	for _, p := range a[2:] {
-		paths = append(paths, p)
-	}
+	paths = append(paths, a[2:]...)
 	fds := []int{-1, unix.AT_FDCWD, 0, 1, 2}
 	for _, typ := range []int{unix.SOCK_STREAM, unix.SOCK_DGRAM, unix.SOCK_SEQPACKET} {
 		if p, err := unix.Socketpair(unix.AF_UNIX, typ|unix.SOCK_NONBLOCK, 0); err == nil {
