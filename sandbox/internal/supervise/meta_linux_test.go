@@ -97,6 +97,16 @@ func testMetadata(t *testing.T, adapt func(*Server)) {
 	}
 }
 
+// The mode of a pipe, which may have been passed in, keeps it from being opened
+// in its other direction.
+func TestMetadata_PipesKeepTheirModes(t *testing.T) {
+	d := newDirs(t)
+	s := newSandbox(t, seccomp.Options{}, &judge{writable: []string{""}})
+	if got := s.op(d.W, "pipe")[0]; got != "EPERM" {
+		t.Errorf("chmod of a pipe: %s", got)
+	}
+}
+
 // What works and what fails does so as without us, errno for errno.
 func TestMetadata_AnswersAreTheKernels(t *testing.T) {
 	ops := []string{
@@ -115,7 +125,7 @@ func TestMetadata_AnswersAreTheKernels(t *testing.T) {
 		"setxattrat cwd missing user.a 0", "setxattrat cwd f user.a 0x8000", `setxattrat 77 "" user.a 0x1000`,
 		"setflags fd:/dev/null 0", "setflags 77 0", "setflags path:f 0", "file_setattr cwd missing 0", "file_setattr cwd f 0x8000", `file_setattr cwd "" 0`,
 		"truncate missing 0", "truncate sub 0", "truncate f -1", "truncate f 100", "truncate /dev/null 0",
-		"memfd", "pipe", "deleted d1 d2",
+		"memfd", "deleted d1 d2",
 	}
 	run := func(t *testing.T, adapt func(*Server)) {
 		d, bare := newDirs(t), newDirs(t)
