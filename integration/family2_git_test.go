@@ -498,8 +498,10 @@ func TestF2_21_RefusalsAreNamed(t *testing.T) {
 			target    string   // in that denial
 			mayPass   bool     // root needs no privilege to be gained
 		}{
-			{name: "commit.gpgsign", argv: []string{"git", "commit", "--allow-empty", "-qm", "signed"}, needs: "gpg",
-				operation: []string{"read", "write", "create", "connect", "bind"}, target: ".gnupg"},
+			// git swallows what gpg says, and no system call of gpg's comes before
+			// the supervisor: that ~/.gnupg can't be read is known to Landlock
+			// alone, which tells nobody. The commit fails, and nothing is claimed.
+			{name: "commit.gpgsign", argv: []string{"git", "commit", "--allow-empty", "-qm", "signed"}, needs: "gpg"},
 			{name: "docker socket", argv: []string{probeBin, "f2-dial", "unix", sock}, operation: []string{"connect"}, target: sock},
 			{name: "user namespace", argv: []string{"unshare", "-Ur", "true"}, needs: "unshare", operation: []string{"kernel"}},
 			{name: "sudo", argv: []string{"sudo", "-n", "true"}, needs: "sudo", operation: []string{"kernel"}, mayPass: d.UID == 0},
@@ -521,6 +523,12 @@ func TestF2_21_RefusalsAreNamed(t *testing.T) {
 					t.Errorf("want a failure of the command's own: %s", r)
 				}
 				listener.Silent(t, was)
+				if c.operation == nil {
+					if len(r.Denials()) != 0 {
+						t.Errorf("something else is blamed: %+v", r.Denials())
+					}
+					return
+				}
 				var named *Denial
 				for i, denial := range r.Denials() {
 					for _, op := range c.operation {

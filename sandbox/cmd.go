@@ -70,7 +70,8 @@ type Cmd struct {
 	copies    sync.WaitGroup
 	copyErr   error
 	copyMu    sync.Mutex
-	closers   []io.Closer // ours, once the command has its own
+	nullFD    int         // -1: not needed so far; ours, once the command has its own
+	closers   []io.Closer // likewise
 	pipes     []*os.File  // ours, until the copying has ended
 	exited    chan struct{}
 	cancelled chan struct{}
@@ -148,7 +149,7 @@ func (d *Domain) Command(argv ...string) *Cmd {
 // CommandContext is like Command; when ctx is done first the whole tree of
 // the command is ended: SIGTERM, then SIGKILL.
 func (d *Domain) CommandContext(ctx context.Context, argv ...string) *Cmd {
-	c := &Cmd{Args: argv, domain: d, ctx: ctx}
+	c := &Cmd{Args: argv, domain: d, ctx: ctx, nullFD: -1}
 	if len(argv) == 0 || argv[0] == "" {
 		c.lookErr = &StartError{"COMMAND_NOT_FOUND", "the command is empty", os.ErrNotExist}
 		return c
@@ -207,7 +208,7 @@ func (c *Cmd) Start() error {
 	}
 	plan := &spawn.Command{
 		Path: path, Argv: c.Args, Env: env, Dir: dirfd, Ruleset: -1, Terminal: -1,
-		Secret: c.domain.secret, ResetSignals: c.domain.reset, Limits: limits(p.Limits()),
+		Secret: c.domain.secret, ResetSignals: c.domain.reset, Ignored: c.domain.ignored, Limits: limits(p.Limits()),
 	}
 	if c.domain.ruleset != nil {
 		plan.Ruleset = c.domain.ruleset.FD
@@ -230,10 +231,7 @@ func (c *Cmd) Start() error {
 	if !c.domain.on(func() { err = c.spawn(plan, slave) }) {
 		err = ErrClosed
 	}
-	for _, f := range c.closers {
-		_ = f.Close()
-	}
-	c.closers = nil
+	c.closeOurs()
 	if err != nil {
 		c.closeAll()
 		if c.Terminal != nil {
@@ -377,19 +375,22 @@ func (f FD) Fd() uintptr { return uintptr(f) }
 func (f FD) Read(b []byte) (int, error)  { return unix.Read(int(f), b) }
 func (f FD) Write(b []byte) (int, error) { return unix.Write(int(f), b) }
 
-func (c *Cmd) null(flag int) (int, error) {
-	f, err := os.OpenFile(os.DevNull, flag, 0)
-	if err != nil {
-		return -1, err
+// null is /dev/null, opened once for all streams that have nothing else.
+func (c *Cmd) null() (int, error) {
+	if c.nullFD < 0 {
+		fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return -1, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
+		}
+		c.nullFD = fd
 	}
-	c.closers = append(c.closers, f)
-	return int(f.Fd()), nil
+	return c.nullFD, nil
 }
 
 func (c *Cmd) reader(r io.Reader) (int, error) {
 	switch r := r.(type) {
 	case nil:
-		return c.null(os.O_RDONLY)
+		return c.null()
 	case FD:
 		return int(r), nil
 	case *os.File:
@@ -415,7 +416,7 @@ func (c *Cmd) reader(r io.Reader) (int, error) {
 func (c *Cmd) writer(w io.Writer) (int, error) {
 	switch w := w.(type) {
 	case nil:
-		return c.null(os.O_WRONLY)
+		return c.null()
 	case FD:
 		return int(w), nil
 	case *os.File:
@@ -468,14 +469,24 @@ func (c *Cmd) extraFiles(files []int) []int {
 	return files
 }
 
-func (c *Cmd) closeAll() {
+// closeOurs closes what the command has of its own.
+func (c *Cmd) closeOurs() {
 	for _, f := range c.closers {
 		_ = f.Close()
 	}
+	c.closers = nil
+	if c.nullFD >= 0 {
+		_ = unix.Close(c.nullFD)
+		c.nullFD = -1
+	}
+}
+
+func (c *Cmd) closeAll() {
+	c.closeOurs()
 	for _, f := range c.pipes {
 		_ = f.Close()
 	}
-	c.closers, c.pipes = nil, nil
+	c.pipes = nil
 }
 
 // Wait waits until the command has ended and its output has been copied. A
@@ -544,6 +555,9 @@ func (c *Cmd) await() (unix.WaitStatus, error) {
 // awaitCopies waits for the output; a process that was left behind may hold
 // it open for ever.
 func (c *Cmd) awaitCopies() {
+	if len(c.drains) == 0 {
+		return
+	}
 	done := make(chan struct{})
 	go func() { c.copies.Wait(); close(done) }()
 	select {

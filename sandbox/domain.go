@@ -45,11 +45,12 @@ type Domain struct {
 	wake    func() // interrupts the thread's waiting
 
 	// Used on the thread alone.
-	stack  *spawn.Stack
-	marker *proctree.Marker
-	secret [2]uint64
-	reset  uint64
-	scoped bool // kill(-1) from here reaches this domain's processes alone
+	stack   *spawn.Stack
+	marker  *proctree.Marker
+	secret  [2]uint64
+	reset   uint64
+	ignored uint64
+	scoped  bool // kill(-1) from here reaches this domain's processes alone
 
 	ruleset  *landlock.Ruleset
 	guard    *spawn.Guard
@@ -253,7 +254,7 @@ func (d *Domain) prepare() threadReady {
 // matters: dropping capabilities and the outer domain before the filter, which
 // then judges this thread too.
 func (d *Domain) restrict() (listener int, nested bool, err error) {
-	d.reset = resetSignals()
+	d.reset, d.ignored = dispositions()
 	d.marker = proctree.NewMarker()
 	if d.policy.Full() {
 		return -1, false, nil

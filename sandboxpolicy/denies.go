@@ -159,7 +159,7 @@ func (b *builder) addDenies() error {
 			}
 			// Where no run of this user has been, the deny would only cost a
 			// Landlock rule for every entry of /tmp.
-			if _, err := b.r.facts.Lstat(root); err != nil && !within(p.tmp, root) {
+			if names, err := b.r.facts.ReadDir(root); len(names) == 0 && !isPermission(err) && !within(p.tmp, root) {
 				continue
 			}
 			r := PathRule{Path: root, Access: Read, why: whyOtherTmp, Rule: Rule{"private directories of other runs", originPreset}}

@@ -176,6 +176,11 @@ func oracle(o Options) map[string]libCall {
 		}
 	}
 
+	prctl := plain(allow)
+	if o.Listener {
+		prctl.rules = []libRule{{libErrno(0), and{isInt(0, 4), isInt(1, 0)}}}
+	}
+
 	named := plain(when(o.Names, super))
 	opens := func(arg uint) libCall {
 		if !o.Names || super == allow {
@@ -202,6 +207,7 @@ func oracle(o Options) map[string]libCall {
 		"socket":             {otherwise: refuse(unix.EACCES), rules: sockets},
 		"socketpair":         {otherwise: refuse(unix.EACCES), rules: ints(allow, 0, unix.AF_UNIX)},
 		"sendto":             {otherwise: super, rules: []libRule{{allow, and{whole(4, lib.CompareEqual, 0)}}}},
+		"prctl":              prctl,
 		"setsockopt":         setsockopt,
 		"listen":             plain(when(o.Network == NetLoopback, super)),
 		"clone":              {otherwise: allow, rules: anyBit(refuse(unix.EPERM), 0, 0x7e020000)},

@@ -376,6 +376,9 @@ func TestWithMark_LetsOnlyTheSecretSetTheMark(t *testing.T) {
 		{"the other half", set(0, unix.RLIMIT_RTTIME, 1, 0, 0, secret[1]), false},
 		{"low words only", set(0, unix.RLIMIT_RTTIME, 1, 0, secret[0]&0xffffffff, secret[1]&0xffffffff), false},
 		{"another process", set(7, unix.RLIMIT_RTTIME, 1, 0, secret[0], secret[1]), false},
+		{"clone3 with the secret", Data{Nr: unix.SYS_CLONE3, Arch: native.audit, Args: [6]uint64{1, 88, 0, 0, secret[0], secret[1]}}, true},
+		{"clone3 without", Data{Nr: unix.SYS_CLONE3, Arch: native.audit, Args: [6]uint64{1, 88}}, false},
+		{"clone3 of another architecture", Data{Nr: unix.SYS_CLONE3, Arch: 1, Args: [6]uint64{1, 88, 0, 0, secret[0], secret[1]}}, false},
 	} {
 		got, err := Run(marked, tt.d)
 		if err != nil {

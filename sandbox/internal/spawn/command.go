@@ -71,6 +71,9 @@ type Command struct {
 	// ResetSignals has bit n-1 set for each signal n whose disposition is
 	// put back to the default.
 	ResetSignals uint64
+	// Ignored are the signals that this process ignores: those that exec would
+	// leave as they are.
+	Ignored uint64
 	// Setsid makes the child the leader of a session, Setpgid of a process
 	// group.
 	Setsid, Setpgid bool
@@ -105,7 +108,7 @@ type plan struct {
 	limits                 [8]Limit
 	cookie                 [2]uint64 // soft, hard
 	secret                 [2]uint64
-	reset                  uint64
+	reset, ignored         uint64
 	deflt                  sigaction
 	setsid, setpgid        bool
 	outlive                bool
@@ -122,7 +125,7 @@ func (c *Command) plan() (*plan, error) {
 	}
 	p := &plan{
 		dir: c.Dir, ruleset: c.Ruleset, terminal: c.Terminal,
-		secret: c.Secret, reset: c.ResetSignals,
+		secret: c.Secret, reset: c.ResetSignals, ignored: c.Ignored,
 		setsid: c.Setsid, setpgid: c.Setpgid, outlive: c.Outlive,
 	}
 	p.nfiles = copy(p.files[:], c.Files)

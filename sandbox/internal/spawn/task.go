@@ -12,6 +12,16 @@ import (
 //go:noescape
 func cloneTask(flags, sp, ptid, entry uintptr, arg unsafe.Pointer) (r uintptr)
 
+// clone3Task is clone3(2) with a cloneArgs; else as cloneTask.
+//
+//go:noescape
+func clone3Task(args, size, secret0, secret1, entry uintptr, arg unsafe.Pointer) (r uintptr)
+
+// cloneArgs is struct clone_args in its first version: clone3(2), Linux 5.3.
+type cloneArgs struct {
+	flags, pidfd, childTid, parentTid, exitSignal, stack, stackSize, tls uint64
+}
+
 // The code of the functions that new tasks run.
 var (
 	entryCommand = codeOf(commandMain)
@@ -29,6 +39,10 @@ const (
 	cloneVM    = 0x100
 	cloneVFORK = 0x4000
 	clonePIDFD = 0x1000 // Linux 5.2
+
+	// cloneClearSighand gives the child default dispositions for all that the
+	// parent handles, in the one call: Linux 5.5, clone3 alone.
+	cloneClearSighand = 0x100000000
 )
 
 // maxErrno is the highest value that a system call returns negated.
