@@ -440,10 +440,12 @@ func TestF1_16_BornRepositories(t *testing.T) {
 			{"by hand", `mkdir -p byhand/.git/hooks byhand/.git/objects byhand/.git/refs; echo 'ref: refs/heads/main' > byhand/.git/HEAD; printf '#!/bin/sh\n' > byhand/.git/hooks/pre-commit; chmod +x byhand/.git/hooks/pre-commit`},
 			{"at the root", `"$1" init -q . && mkdir -p .git/hooks && printf '#!/bin/sh\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit`},
 			{"nested", `"$1" init -q a/b/c`},
+			// The report comes long after the command.
+			{"with something left behind", `"$1" init -q left; sh -c 'trap "" TERM; sleep 60; sleep 60' & sleep 0.2`},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				e := e.With(t)
-				r := e.Sh(Opts{}, c.script, git)
+				r := e.Sh(Opts{Flags: []string{"--kill-after", "1s"}}, c.script, git)
 				var dirs []string
 				filepath.WalkDir(e.W, func(path string, d os.DirEntry, err error) error {
 					if err == nil && d.Name() == ".git" {

@@ -108,6 +108,7 @@ type State struct {
 	Signal unix.Signal
 	// Cancelled reports that the context was done before the command ended.
 	Cancelled bool
+	Started   time.Time
 	Duration  time.Duration
 }
 
@@ -502,7 +503,7 @@ func (c *Cmd) Wait() error {
 	if err != nil {
 		return err
 	}
-	s := &State{ExitCode: status.ExitStatus(), Duration: time.Since(c.started)}
+	s := &State{ExitCode: status.ExitStatus(), Started: c.started, Duration: time.Since(c.started)}
 	if status.Signaled() {
 		s.Signal = unix.Signal(status.Signal())
 	}

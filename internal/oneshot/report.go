@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 	"unicode/utf8"
 
 	"github.com/dshx/dshx/internal/capture"
@@ -175,7 +174,7 @@ func (r *run) report(st *sandbox.State, left []int) (ok bool) {
 		if l := limitOf(st, p.Limits()); l != nil {
 			notices = append(notices, sandboxpolicy.Notice{Kind: "limit", Text: "the limit " + l.Name + " ended the command"})
 		}
-		notices = append(notices, r.scope.NewGitDirs(time.Now().Add(-st.Duration))...)
+		notices = append(notices, r.scope.NewGitDirs(st.Started)...)
 		code, sig := ending(st)
 		if r.o.StatusFD >= 0 {
 			writeStatus(r.o.StatusFD, event{Event: "exited", exited: &exited{
