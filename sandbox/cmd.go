@@ -432,7 +432,10 @@ func (c *Cmd) writer(w io.Writer) (int, error) {
 	c.pipes = append(c.pipes, pr)
 	c.drains = append(c.drains, func() {
 		_, err := io.Copy(w, pr)
-		if errors.Is(err, os.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = copyRest(w, pr)
+		}
+		if errors.Is(err, os.ErrClosed) {
 			err = nil
 		}
 		c.noteCopy(err)
@@ -484,6 +487,47 @@ func (c *Cmd) closeAll() {
 // Wait waits until the command has ended and its output has been copied. A
 // command that did not exit with 0 gives *ExitError; State is set in any case.
 func (c *Cmd) Wait() error {
+// copyRest copies what is in a pipe at this moment, and nothing that is written
+// later. A copier that got no processor before its deadline finds everything
+// that the command wrote still there.
+func copyRest(w io.Writer, pr *os.File) error {
+	conn, err := pr.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var b []byte
+	if e := conn.Control(func(fd uintptr) {
+		var n int
+		if n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ); err != nil || n <= 0 { // FIONREAD
+			return
+		}
+		b = make([]byte, n)
+		got := 0
+		for got < n {
+			// The descriptor doesn't block, and nobody else reads.
+			var k int
+			if k, err = unix.Read(int(fd), b[got:]); err == unix.EINTR {
+				continue
+			}
+			if k <= 0 {
+				break
+			}
+			got += k
+		}
+		if b = b[:got]; err == unix.EAGAIN {
+			err = nil
+		}
+	}); e != nil {
+		return e
+	}
+	if len(b) > 0 {
+		if _, e := w.Write(b); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
 	if c.Process == nil {
 		return errors.New("the command was not started")
 	}
@@ -554,15 +598,16 @@ func (c *Cmd) awaitCopies() {
 		return
 	case <-time.After(c.WaitDelay):
 	}
-	// What is in the pipes already is read: only then a deadline cuts.
+	// The deadline ends the waiting for more; what is in the pipes by then is
+	// copied still.
 	for _, f := range c.pipes {
 		_ = f.SetReadDeadline(time.Now().Add(drainGrace))
 	}
 	<-done
 }
 
-// drainGrace is how long output that has been written already has to be read
-// once nothing more is waited for.
+// drainGrace is how long the end of the output is waited for once nothing more
+// is: a stream that nobody holds open has it at once.
 const drainGrace = 20 * time.Millisecond
 
 // Run starts the command and waits for it.

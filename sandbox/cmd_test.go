@@ -376,3 +376,32 @@ func TestCmd_Terminal(t *testing.T) {
 		}
 	}
 }
+
+// slowWriter is a copier that gets no processor: the command's end finds its
+// output still in the pipe.
+type slowWriter struct{ n int }
+
+func (w *slowWriter) Write(b []byte) (int, error) {
+	time.Sleep(4 * drainGrace)
+	w.n += len(b)
+	return len(b), nil
+}
+
+func TestCmd_OutputIsWholeHoweverLateItIsRead(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	const n = 60000 // less than a pipe holds, more than one read takes
+	for name, script := range map[string]string{
+		"ended":     "head -c 60000 /dev/zero",
+		"held open": "head -c 60000 /dev/zero; sleep 300 &",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w slowWriter
+			c := s.Command("sh", "-c", script)
+			c.Stdout = &w
+			if err := c.Run(); err != nil || w.n != n {
+				t.Errorf("got %d of %d bytes, %v", w.n, n, err)
+			}
+			c.SignalTree(unix.SIGKILL)
+		})
+	}
+}
