@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"github.com/dshx/dshx/sandbox/internal/spawn"
@@ -60,9 +61,13 @@ func (c *Cmd) awaitExclusive() (unix.WaitStatus, error) {
 // command's when it has ended.
 func (c *Cmd) look() (status unix.WaitStatus, ended bool, err error) {
 	if c.monitor != nil {
-		c.anyLeft()
+		c.reapOrphans()
 		for {
 			st, some, err := c.monitor.Poll()
+			if errors.Is(err, io.EOF) {
+				st, ended = c.withoutMonitor()
+				return st, ended, nil
+			}
 			if err != nil || !some {
 				return 0, false, err
 			}
@@ -88,6 +93,35 @@ func (c *Cmd) look() (status unix.WaitStatus, ended bool, err error) {
 			return ws, true, nil
 		}
 	}
+}
+
+// reapOrphans takes the statuses of what became this process's child, and keeps
+// the command's: when its monitor is killed with the rest of the tree.
+func (c *Cmd) reapOrphans() {
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil || pid == 0:
+			return
+		case pid == c.Process.Pid:
+			c.orphan = &ws
+		}
+	}
+}
+
+// withoutMonitor is how the command ended whose monitor was killed, which ends
+// the command, too.
+func (c *Cmd) withoutMonitor() (status unix.WaitStatus, ended bool) {
+	c.reapOrphans() // again: the monitor's end may be later than the first time
+	switch {
+	case c.orphan != nil:
+		return *c.orphan, true
+	case unix.Kill(c.Process.Pid, 0) == unix.ESRCH:
+		return killed, true // the monitor took the status with it
+	}
+	return 0, false // SIGCHLD tells
 }
 
 func (c *Cmd) stopped(ws unix.WaitStatus) {
