@@ -80,6 +80,7 @@ type Cmd struct {
 	drains    []func()         // copy the command's output
 	waiting   Waiting
 	exclusive bool
+	strangers map[int]bool // with exclusive: not the command's; nil: there can't be any
 	waited    bool
 }
 
@@ -726,7 +727,7 @@ func (c *Cmd) Tree() []int {
 	pids := proctree.Descendants(root)
 	out := pids[:0]
 	for _, pid := range pids {
-		if !c.domain.isGuard(pid) && (c.monitor == nil || pid != c.monitor.Pid) {
+		if !c.domain.isGuard(pid) && (c.monitor == nil || pid != c.monitor.Pid) && !c.strangers[pid] {
 			out = append(out, pid)
 		}
 	}

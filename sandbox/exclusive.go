@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/dshx/dshx/sandbox/internal/proctree"
 	"github.com/dshx/dshx/sandbox/internal/spawn"
 	"golang.org/x/sys/unix"
 )
@@ -24,8 +25,11 @@ type Waiting struct {
 
 // Exclusive makes this process the reaper of everything that c starts: the
 // processes that c leaves behind become children of this process, whose
-// end Wait sees, and nothing is missed. It is for programs that have no other
-// children, like dshx itself; c's domain must be the calling thread's own.
+// end Wait sees, and nothing is missed. It is for programs that start no other
+// children, like dshx itself: what they take is the status of any child. A
+// program that executed this one may have left it children; these are let be.
+//
+// c's domain must be the calling thread's own.
 func (c *Cmd) Exclusive(w Waiting) error {
 	d := c.domain
 	if !d.here {
@@ -35,7 +39,22 @@ func (c *Cmd) Exclusive(w Waiting) error {
 	d.queueMu.Lock()
 	d.wake = w.Wake
 	d.queueMu.Unlock()
+	c.findStrangers()
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// findStrangers notes whether this process has children before the command, or
+// may get some from elsewhere: a shell that becomes this process keeps its own
+// (exec > >(tee log); exec dshx …), and the first process of a PID namespace
+// gets every orphan.
+func (c *Cmd) findStrangers() {
+	if unix.Getpid() != 1 && !c.anyLeft() {
+		return
+	}
+	c.strangers = map[int]bool{}
+	for _, pid := range proctree.Descendants(unix.Getpid()) {
+		c.strangers[pid] = true
+	}
 }
 
 func (c *Cmd) awaitExclusive() (unix.WaitStatus, error) {
@@ -130,9 +149,9 @@ func (c *Cmd) stopped(ws unix.WaitStatus) {
 	}
 }
 
-// anyLeft reaps what has ended and reports whether a process is left. Every
-// descendant has a child of this process above it, since orphans become its
-// children.
+// anyLeft reaps what has ended and reports whether a process of the command is
+// left. Every descendant has a child of this process above it, since orphans
+// become its children.
 func (c *Cmd) anyLeft() bool {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -141,7 +160,7 @@ func (c *Cmd) anyLeft() bool {
 		case err != nil:
 			return false // ECHILD
 		case pid == 0:
-			return true
+			return c.strangers == nil || len(c.Tree()) > 0
 		}
 	}
 }
