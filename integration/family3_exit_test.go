@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -359,6 +360,48 @@ func TestF3_2_HugeTimeout(t *testing.T) {
 			}
 			if r.Duration > 20*time.Second {
 				t.Errorf("--timeout %s took %v", d, r.Duration)
+			}
+		}
+	})
+}
+
+// A deadline is a deadline on a terminal, too, when only SIGKILL helps: it ends
+// the terminal's session leader together with the command.
+func TestF3_DeadlineOnATerminalByKill(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		for range 3 {
+			r := e.Run(Opts{Flags: []string{"--tty", "always", "--timeout", "200ms", "--kill-after", "200ms"}},
+				"sh", "-c", "trap '' TERM HUP; sleep 300; sleep 300")
+			ev := r.Event("exited")
+			if r.Exit != 124 || ev == nil || !ev.TimedOut || ev.Signal == nil || *ev.Signal != "SIGKILL" {
+				t.Errorf("got %s", r)
+			}
+		}
+		e.NothingLeft(2 * time.Second)
+	})
+}
+
+// The time that the sandbox's set-up takes is not the command's.
+func TestF3_ShortestDeadline(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		r := e.Run(Opts{Flags: []string{"--timeout", "1ns"}}, "sleep", "300")
+		if ev := r.Event("exited"); r.Exit != 124 || ev == nil || !ev.TimedOut {
+			t.Errorf("got %s", r)
+		}
+	})
+}
+
+// A descriptor that the caller does not have is not one of dshx's own.
+func TestF3_PassedDescriptorMustBeTheCallers(t *testing.T) {
+	needDshx(t)
+	forEachUser(t, func(t *testing.T, e *Env) {
+		for fd := 3; fd < 10; fd++ {
+			for _, flag := range []string{"--pass-fd", "--status-fd"} {
+				// The shell closes what the tests themselves were given.
+				r := e.Outside("sh", "-c", fmt.Sprintf("exec %s exec %s %d -- true %d>&-", dshxBin, flag, fd, fd))
+				if r.Exit != 2 || !strings.Contains(r.Stderr, "is not open") {
+					t.Errorf("%s %d: got %s", flag, fd, r)
+				}
 			}
 		}
 	})

@@ -324,3 +324,34 @@ func TestF3_18_AsInit(t *testing.T) {
 		e.NothingLeft(2 * time.Second)
 	})
 }
+
+// A shell that becomes dshx leaves it its children, which are none of the
+// command's: they are neither ended nor waited for. The second script's child
+// waits for dshx to end.
+func TestF3_ChildrenFromBeforeAreLetBe(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		bash := e.Tool("bash")
+		for _, script := range []string{
+			`sleep 300 & echo $! > pid; exec "$@"`,
+			`exec 4>&1; exec > >(cat >&4; echo $BASHPID > ended); exec "$@"`,
+		} {
+			for _, flags := range [][]string{nil, {"--tty", "always"}, {"--preset", "danger-full-access"}} {
+				argv := append([]string{bash, "-c", script, "bash"}, e.DshxArgv(Opts{StatusFD: -1, Flags: flags, NoMark: true}, "sh", "-c", "setsid sleep 300 & echo hello")...)
+				r := e.OutsideOpts(Opts{Timeout: 10 * time.Second}, argv...)
+				if r.Exit != 0 || r.Signal != 0 || r.Duration > 5*time.Second {
+					t.Errorf("%s %v: %s", script, flags, r)
+				}
+				if !Exists(filepath.Join(e.W, "pid")) {
+					continue
+				}
+				pid, err := strconv.Atoi(strings.TrimSpace(e.Read(filepath.Join(e.W, "pid"))))
+				if err != nil || !Alive(pid) {
+					t.Errorf("%v: the shell's own child is gone: %v", flags, err)
+				}
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				os.Remove(filepath.Join(e.W, "pid"))
+			}
+		}
+		e.NothingLeft(2 * time.Second)
+	})
+}

@@ -76,10 +76,13 @@ type Cmd struct {
 	exited    chan struct{}
 	cancelled chan struct{}
 	monitor   *spawn.Monitor
-	feed      func()   // copies Stdin to the command
-	drains    []func() // copy the command's output
+	orphan    *unix.WaitStatus // the command's, once its monitor is gone
+	feed      func()           // copies Stdin to the command
+	drains    []func()         // copy the command's output
 	waiting   Waiting
 	exclusive bool
+	strangers map[int]bool // with exclusive: not the command's; nil: there can't be any
+	waited    bool
 }
 
 // Terminal is a pseudo-terminal for a command.
@@ -96,8 +99,49 @@ func (t *Terminal) Resize(rows, cols uint16) error {
 
 // Process is a started command.
 type Process struct {
-	Pid   int
-	pidfd int
+	Pid int
+
+	mu    sync.Mutex
+	pidfd int // -1: none, or closed since the process was waited for
+	gone  bool
+}
+
+// signal sends sig unless the process was waited for: its number, and that of
+// the descriptor, may be another's by then.
+func (p *Process) signal(sig unix.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return os.ErrProcessDone
+	}
+	if p.pidfd >= 0 {
+		err := unix.PidfdSendSignal(p.pidfd, sig, nil, 0)
+		if err == unix.ESRCH {
+			return os.ErrProcessDone
+		}
+		if err != unix.ENOSYS && err != unix.EPERM {
+			return err
+		}
+	}
+	return unix.Kill(p.Pid, sig)
+}
+
+// waited closes the descriptor; reap, if not nil, takes the status of a process
+// that is known to have ended.
+func (p *Process) waited(reap func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var err error
+	if reap != nil {
+		if err = reap(); err != nil {
+			return err
+		}
+	}
+	if p.gone = true; p.pidfd >= 0 {
+		_ = unix.Close(p.pidfd)
+		p.pidfd = -1
+	}
+	return err
 }
 
 // State is how a command ended.
@@ -431,13 +475,57 @@ func (c *Cmd) writer(w io.Writer) (int, error) {
 	c.pipes = append(c.pipes, pr)
 	c.drains = append(c.drains, func() {
 		_, err := io.Copy(w, pr)
-		if errors.Is(err, os.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = copyRest(w, pr)
+		}
+		if errors.Is(err, os.ErrClosed) {
 			err = nil
 		}
 		c.noteCopy(err)
 		_ = pr.Close()
 	})
 	return int(pw.Fd()), nil
+}
+
+// copyRest copies what is in a pipe at this moment, and nothing that is written
+// later. A copier that got no processor before its deadline finds everything
+// that the command wrote still there.
+func copyRest(w io.Writer, pr *os.File) error {
+	conn, err := pr.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var b []byte
+	if e := conn.Control(func(fd uintptr) {
+		var n int
+		if n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ); err != nil || n <= 0 { // FIONREAD
+			return
+		}
+		b = make([]byte, n)
+		got := 0
+		for got < n {
+			// The descriptor doesn't block, and nobody else reads.
+			var k int
+			if k, err = unix.Read(int(fd), b[got:]); err == unix.EINTR {
+				continue
+			}
+			if k <= 0 {
+				break
+			}
+			got += k
+		}
+		if b = b[:got]; err == unix.EAGAIN {
+			err = nil
+		}
+	}); e != nil {
+		return e
+	}
+	if len(b) > 0 {
+		if _, e := w.Write(b); err == nil {
+			err = e
+		}
+	}
+	return err
 }
 
 func (c *Cmd) noteCopy(err error) {
@@ -496,11 +584,18 @@ func (c *Cmd) Wait() error {
 	if c.Process == nil {
 		return errors.New("the command was not started")
 	}
-	if c.State != nil {
+	if c.State != nil || c.waited {
 		return errors.New("the command was waited for already")
 	}
+	c.waited = true
 	status, err := c.await()
 	if err != nil {
+		close(c.exited)
+		c.awaitCopies()
+		c.domain.forget(c)
+		if c.policy != nil {
+			release(c.policy)
+		}
 		return err
 	}
 	s := &State{ExitCode: status.ExitStatus(), Started: c.started, Duration: time.Since(c.started)}
@@ -532,26 +627,44 @@ func (c *Cmd) await() (unix.WaitStatus, error) {
 	case c.monitor != nil:
 		for {
 			st, err := c.monitor.Next()
+			if errors.Is(err, io.EOF) {
+				st, err = killed, nil // with the domain, and the command with it
+			}
 			if err != nil {
 				return 0, fmt.Errorf("the terminal's monitor is gone: %w", err)
 			}
 			if st.Exited() || st.Signaled() {
+				_ = c.Process.waited(nil)
 				return st, nil
 			}
 		}
 	}
+	// Without taking the status, which keeps the number this process's own until
+	// no signal can be on its way to it.
 	for {
-		var ws unix.WaitStatus
-		_, err := unix.Wait4(c.Process.Pid, &ws, 0, nil)
+		err := unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if err == unix.EINTR {
 			continue
 		}
-		if err == nil {
-			_ = unix.Close(c.Process.pidfd)
+		if err != nil {
+			return 0, err
 		}
-		return ws, err
+		break
 	}
+	var ws unix.WaitStatus
+	err := c.Process.waited(func() error {
+		for {
+			_, err := unix.Wait4(c.Process.Pid, &ws, 0, nil)
+			if err != unix.EINTR {
+				return err
+			}
+		}
+	})
+	return ws, err
 }
+
+// killed is the status of a command that SIGKILL ended: wait(2).
+const killed = unix.WaitStatus(unix.SIGKILL)
 
 // awaitCopies waits for the output; a process that was left behind may hold
 // it open for ever.
@@ -566,15 +679,16 @@ func (c *Cmd) awaitCopies() {
 		return
 	case <-time.After(c.WaitDelay):
 	}
-	// What is in the pipes already is read: only then a deadline cuts.
+	// The deadline ends the waiting for more; what is in the pipes by then is
+	// copied still.
 	for _, f := range c.pipes {
 		_ = f.SetReadDeadline(time.Now().Add(drainGrace))
 	}
 	<-done
 }
 
-// drainGrace is how long output that has been written already has to be read
-// once nothing more is waited for.
+// drainGrace is how long the end of the output is waited for once nothing more
+// is: a stream that nobody holds open has it at once.
 const drainGrace = 20 * time.Millisecond
 
 // Run starts the command and waits for it.
@@ -598,17 +712,7 @@ func (c *Cmd) Signal(sig unix.Signal) error {
 	if c.Process == nil {
 		return errors.New("the command was not started")
 	}
-	select {
-	case <-c.exited:
-		return os.ErrProcessDone
-	default:
-	}
-	if c.Process.pidfd >= 0 {
-		if err := unix.PidfdSendSignal(c.Process.pidfd, sig, nil, 0); err != unix.ENOSYS && err != unix.EPERM {
-			return err
-		}
-	}
-	return unix.Kill(c.Process.Pid, sig)
+	return c.Process.signal(sig)
 }
 
 // SignalTree sends sig to every process of the command, also to those that
@@ -635,7 +739,7 @@ func (c *Cmd) Tree() []int {
 	pids := proctree.Descendants(root)
 	out := pids[:0]
 	for _, pid := range pids {
-		if !c.domain.isGuard(pid) && (c.monitor == nil || pid != c.monitor.Pid) {
+		if !c.domain.isGuard(pid) && (c.monitor == nil || pid != c.monitor.Pid) && !c.strangers[pid] {
 			out = append(out, pid)
 		}
 	}
@@ -688,6 +792,9 @@ func (c *Cmd) EndTree() {
 	for range 1000 {
 		c.SignalTree(unix.SIGKILL)
 		if len(c.Tree()) == 0 {
+			if c.exclusive {
+				c.waiting.Wake() // nothing else tells of a monitor's end
+			}
 			return
 		}
 		time.Sleep(2 * time.Millisecond)

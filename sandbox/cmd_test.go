@@ -374,3 +374,108 @@ func TestCmd_Terminal(t *testing.T) {
 		}
 	}
 }
+
+// slowWriter is a copier that gets no processor: the command's end finds its
+// output still in the pipe.
+type slowWriter struct{ n int }
+
+func (w *slowWriter) Write(b []byte) (int, error) {
+	time.Sleep(4 * drainGrace)
+	w.n += len(b)
+	return len(b), nil
+}
+
+func TestCmd_OutputIsWholeHoweverLateItIsRead(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	const n = 60000 // less than a pipe holds, more than one read takes
+	for name, script := range map[string]string{
+		"ended":     "head -c 60000 /dev/zero",
+		"held open": "head -c 60000 /dev/zero; sleep 300 &",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w slowWriter
+			c := s.Command("sh", "-c", script)
+			c.Stdout = &w
+			if err := c.Run(); err != nil || w.n != n {
+				t.Errorf("got %d of %d bytes, %v", w.n, n, err)
+			}
+			c.SignalTree(unix.SIGKILL)
+		})
+	}
+}
+
+func TestCmd_TerminalLeaksNothing(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	run := func() {
+		c := s.Command("true")
+		c.Terminal = &Terminal{}
+		if err := c.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Signal(unix.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("a signal after the end: %v", err)
+		}
+		c.CloseTerminal()
+	}
+	count := func() int {
+		names, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	run()
+	before := count()
+	for range 20 {
+		run()
+	}
+	if after := count(); after > before+5 { // parallel tests have a few
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
+func TestCmd_DomainsEndIsATerminalCommandsEnd(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	c := s.Command("sh", "-c", "trap '' HUP TERM; sleep 300; sleep 300")
+	c.Terminal = &Terminal{}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.Domain.Close()
+	var e *ExitError
+	if err := c.Wait(); !errors.As(err, &e) || e.Signal != unix.SIGKILL {
+		t.Errorf("got %v", err)
+	}
+	c.CloseTerminal()
+}
+
+func TestCmd_SignalsNobodyElseOnceWaitedFor(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	for range 200 {
+		c := s.Command("true")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := c.Signal(0); err != nil && !errors.Is(err, os.ErrProcessDone) {
+					t.Errorf("got %v", err)
+					return
+				}
+			}
+		}()
+		err := c.Wait()
+		close(stop)
+		<-done
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -2,8 +2,10 @@ package sandbox
 
 import (
 	"errors"
+	"io"
 	"time"
 
+	"github.com/dshx/dshx/sandbox/internal/proctree"
 	"github.com/dshx/dshx/sandbox/internal/spawn"
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +25,11 @@ type Waiting struct {
 
 // Exclusive makes this process the reaper of everything that c starts: the
 // processes that c leaves behind become children of this process, whose
-// end Wait sees, and nothing is missed. It is for programs that have no other
-// children, like dshx itself; c's domain must be the calling thread's own.
+// end Wait sees, and nothing is missed. It is for programs that start no other
+// children, like dshx itself: what they take is the status of any child. A
+// program that executed this one may have left it children; these are let be.
+//
+// c's domain must be the calling thread's own.
 func (c *Cmd) Exclusive(w Waiting) error {
 	d := c.domain
 	if !d.here {
@@ -34,7 +39,22 @@ func (c *Cmd) Exclusive(w Waiting) error {
 	d.queueMu.Lock()
 	d.wake = w.Wake
 	d.queueMu.Unlock()
+	c.findStrangers()
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// findStrangers notes whether this process has children before the command, or
+// may get some from elsewhere: a shell that becomes this process keeps its own
+// (exec > >(tee log); exec dshx …), and the first process of a PID namespace
+// gets every orphan.
+func (c *Cmd) findStrangers() {
+	if unix.Getpid() != 1 && !c.anyLeft() {
+		return
+	}
+	c.strangers = map[int]bool{}
+	for _, pid := range proctree.Descendants(unix.Getpid()) {
+		c.strangers[pid] = true
+	}
 }
 
 func (c *Cmd) awaitExclusive() (unix.WaitStatus, error) {
@@ -60,9 +80,13 @@ func (c *Cmd) awaitExclusive() (unix.WaitStatus, error) {
 // command's when it has ended.
 func (c *Cmd) look() (status unix.WaitStatus, ended bool, err error) {
 	if c.monitor != nil {
-		c.anyLeft()
+		c.reapOrphans()
 		for {
 			st, some, err := c.monitor.Poll()
+			if errors.Is(err, io.EOF) {
+				st, ended = c.withoutMonitor()
+				return st, ended, nil
+			}
 			if err != nil || !some {
 				return 0, false, err
 			}
@@ -90,15 +114,44 @@ func (c *Cmd) look() (status unix.WaitStatus, ended bool, err error) {
 	}
 }
 
+// reapOrphans takes the statuses of what became this process's child, and keeps
+// the command's: when its monitor is killed with the rest of the tree.
+func (c *Cmd) reapOrphans() {
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil || pid == 0:
+			return
+		case pid == c.Process.Pid:
+			c.orphan = &ws
+		}
+	}
+}
+
+// withoutMonitor is how the command ended whose monitor was killed, which ends
+// the command, too.
+func (c *Cmd) withoutMonitor() (status unix.WaitStatus, ended bool) {
+	c.reapOrphans() // again: the monitor's end may be later than the first time
+	switch {
+	case c.orphan != nil:
+		return *c.orphan, true
+	case unix.Kill(c.Process.Pid, 0) == unix.ESRCH:
+		return killed, true // the monitor took the status with it
+	}
+	return 0, false // SIGCHLD tells
+}
+
 func (c *Cmd) stopped(ws unix.WaitStatus) {
 	if ws.Stopped() && c.waiting.Stopped != nil {
 		c.waiting.Stopped()
 	}
 }
 
-// anyLeft reaps what has ended and reports whether a process is left. Every
-// descendant has a child of this process above it, since orphans become its
-// children.
+// anyLeft reaps what has ended and reports whether a process of the command is
+// left. Every descendant has a child of this process above it, since orphans
+// become its children.
 func (c *Cmd) anyLeft() bool {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
@@ -107,7 +160,7 @@ func (c *Cmd) anyLeft() bool {
 		case err != nil:
 			return false // ECHILD
 		case pid == 0:
-			return true
+			return c.strangers == nil || len(c.Tree()) > 0
 		}
 	}
 }

@@ -69,7 +69,8 @@ type run struct {
 	cmd      *sandbox.Cmd
 	streams  *captured
 	timedOut bool
-	clean    bool // nothing that was started is left
+	expire   context.CancelFunc // with a timeout
+	clean    bool               // nothing that was started is left
 }
 
 // fail reports an error that kept the command from running.
@@ -141,9 +142,8 @@ func (r *run) run() (int, error) {
 	}
 	ctx := context.Background()
 	if r.o.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.o.Timeout)
-		defer cancel()
+		ctx, r.expire = context.WithCancel(ctx)
+		defer r.expire()
 	}
 	r.cmd = scope.CommandContext(ctx, r.o.Argv...)
 	r.cmd.KillAfter, r.cmd.PassFD = r.o.KillAfter, r.o.PassFD
@@ -161,7 +161,10 @@ func (r *run) run() (int, error) {
 
 // openFD is one of the caller's descriptors, or none where it is closed.
 func openFD(fd int) sandbox.FD {
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+	// What execve(2) left open has no such flag: with it the descriptor is one of
+	// this process's own, the Go runtime's for instance.
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return -1
 	}
 	return sandbox.FD(fd)
@@ -170,7 +173,7 @@ func openFD(fd int) sandbox.FD {
 func checkPassed(fds []int, status int) error {
 	if status >= 0 {
 		flags, err := unix.FcntlInt(uintptr(status), unix.F_GETFL, 0)
-		if err != nil {
+		if err != nil || openFD(status) < 0 {
 			return &sandboxpolicy.UsageError{Flag: "--status-fd", Msg: fmt.Sprintf("descriptor %d is not open", status)}
 		}
 		if flags&unix.O_ACCMODE == unix.O_RDONLY || flags&unix.O_PATH != 0 {
@@ -212,6 +215,10 @@ func (r *run) plain() (int, error) {
 }
 
 func (r *run) started() {
+	if r.o.Timeout > 0 {
+		// The command's time, which the sandbox's own set-up takes nothing of.
+		time.AfterFunc(r.o.Timeout, r.expire)
+	}
 	if r.o.StatusFD >= 0 {
 		e := r.scope.Enforcement()
 		writeStatus(r.o.StatusFD, event{Event: "started", Pid: r.cmd.Process.Pid, Enforcement: &e})
