@@ -750,6 +750,9 @@ func (b *builder) findCwd() error {
 		return &UsageError{"--workspace", "the workspace " + quote(p.workspace) + " can't be read under this policy: " + r.Rule.Text + " (" + r.Rule.Origin + ")"}
 	}
 	if r := p.denying(cwd, Read); r != nil {
+		if flag != "" {
+			return &DirectoryError{flag + ": the directory " + quote(cwd) + " can't be read under this policy: " + r.Rule.Text + " (" + r.Rule.Origin + ")"}
+		}
 		return &UsageError{flag, "the directory " + quote(cwd) + " can't be read under this policy: " + r.Rule.Text + " (" + r.Rule.Origin + ")"}
 	}
 	return nil
