@@ -198,8 +198,9 @@ func TestF3_4_DaemonsAndStorm(t *testing.T) {
 			})
 		}
 		t.Run("control: the storm outlives a plain shell", func(t *testing.T) {
-			p := e.f3Start(Opts{}, "sh", "-c", `"$0" f3-storm 1 & sleep 300`, probeBin)
+			p := e.f3Start(Opts{}, "sh", "-c", `"$0" f3-storm 4 & sleep 300`, probeBin)
 			p.Expect("ready", 1)
+			time.Sleep(50 * time.Millisecond) // a chain that is just forked is still in the group
 			if err := syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}

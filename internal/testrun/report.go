@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,10 +32,22 @@ type report struct {
 	output  map[testID]*strings.Builder // of what has not ended yet
 	tests   map[string]int              // ended tests of each package
 	skips   map[string][]testID         // by reason
+	slow    []slowTest
 	passed  int
 	failed  int
 	skipped int
 }
+
+// A slowTest is a top-level test that took long enough to be worth a look.
+type slowTest struct {
+	testID
+	seconds float64
+}
+
+const (
+	slowSeconds = 10
+	slowShown   = 8
+)
 
 func newReport(w io.Writer) *report {
 	return &report{
@@ -87,6 +100,9 @@ func (r *report) handle(e event) {
 			return
 		}
 		r.tests[e.Package]++
+		if e.Elapsed >= slowSeconds && !strings.Contains(e.Test, "/") {
+			r.slow = append(r.slow, slowTest{id, e.Elapsed})
+		}
 		switch e.Action {
 		case "pass":
 			r.passed++
@@ -174,9 +190,16 @@ func cutPosition(text string) (position, message string, ok bool) {
 	return text[:i+len(".go:")+j], rest[j+2:], true
 }
 
-// summary prints the skips by reason and the counts. Its last line is the one that
+// summary prints the slowest tests, the skips by reason and the counts. Its last line is the one that
 // scripts look for: "LABEL: N passed, N failed, N skipped".
 func (r *report) summary(name string) {
+	if len(r.slow) > 0 {
+		slices.SortFunc(r.slow, func(a, b slowTest) int { return cmp.Compare(b.seconds, a.seconds) })
+		fmt.Fprintf(r.w, "\n%s: slowest tests:\n", name)
+		for _, t := range r.slow[:min(slowShown, len(r.slow))] {
+			fmt.Fprintf(r.w, "  %6.1f s  %s %s\n", t.seconds, t.Package, t.Test)
+		}
+	}
 	if r.skipped > 0 {
 		fmt.Fprintf(r.w, "\n%s: skipped, and why:\n", name)
 		for _, reason := range slices.Sorted(maps.Keys(r.skips)) {

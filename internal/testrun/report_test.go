@@ -49,6 +49,11 @@ func TestReport(t *testing.T) {
 {"Action":"output","Package":"p","Output":"exit status 3\n"}
 {"Action":"fail","Package":"p"}`,
 			[]string{"exit status 3"}, nil, 1, 1, 0},
+		{"a slow test is named, its subtests are not",
+			`{"Action":"pass","Package":"p","Test":"TestA/sub","Elapsed":20}
+{"Action":"pass","Package":"p","Test":"TestA","Elapsed":20}
+{"Action":"pass","Package":"p","Test":"TestB","Elapsed":9}`,
+			[]string{"slowest tests:\n    20.0 s  p TestA\n"}, []string{"TestB", "sub"}, 3, 0, 0},
 		{"text between the events is passed on", "no required module provides package q", []string{"no required module", "no test ran"}, nil, 0, 0, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
