@@ -151,10 +151,9 @@ func (b *builder) addDenies() error {
 
 	// Every run sees its own private directory alone.
 	if p.tmp != "" {
-		for _, root := range [...]string{"/var/tmp/dshx-", "/tmp/dshx-", parentOf(p.tmp)} {
-			if strings.HasSuffix(root, "-") {
-				root += strconv.Itoa(b.uid)
-			} else if !strings.HasPrefix(baseOf(root), "dshx-") {
+		uid := strconv.Itoa(b.uid)
+		for _, root := range [...]string{"/var/tmp/dshx-" + uid, "/tmp/dshx-" + uid, "/var/tmp/dshx-" + uid + "-kept", "/tmp/dshx-" + uid + "-kept", parentOf(p.tmp)} {
+			if !strings.HasPrefix(baseOf(root), "dshx-") {
 				continue
 			}
 			// Where no run of this user has been, the deny would only cost a

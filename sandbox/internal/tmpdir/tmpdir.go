@@ -43,23 +43,26 @@ type Dir struct {
 // where there is a choice: a workspace that holds every base has none.
 func New(avoid string) (*Dir, error) { return make1("", avoid) }
 
-// NewKept makes a private directory that no sweep removes before it is
-// keptFor old, and returns its path.
+// NewKept makes a private directory that stays for keptFor, and returns its
+// path. Such directories have a place of their own, BASE/dshx-UID-kept: what a
+// start and an end look at must not grow with what is kept. They are swept
+// when another is made.
 func NewKept(avoid string) (string, error) {
-	d, err := make1(keptPrefix, avoid)
+	d, err := make1(keptSuffix, avoid)
 	if err != nil {
 		return "", err
 	}
+	d.sweep(keptFor)
 	d.close()
 	return d.Path, nil
 }
 
 const (
-	keptPrefix = "kept-"
+	keptSuffix = "-kept"
 	keptFor    = 7 * 24 * time.Hour
 )
 
-func make1(prefix, avoid string) (*Dir, error) {
+func make1(suffix, avoid string) (*Dir, error) {
 	var first error
 	if within(bases[0], avoid) && within(bases[1], avoid) {
 		avoid = ""
@@ -69,7 +72,7 @@ func make1(prefix, avoid string) (*Dir, error) {
 		if !strings.HasPrefix(base, "/") {
 			continue
 		}
-		d, err := newIn(base, prefix, avoid)
+		d, err := newIn(base, suffix, avoid)
 		if err == nil {
 			return d, nil
 		}
@@ -80,8 +83,8 @@ func make1(prefix, avoid string) (*Dir, error) {
 	return nil, fmt.Errorf("no place for a private TMPDIR: %w; make /var/tmp or /tmp writable", first)
 }
 
-func newIn(base, prefix, avoid string) (*Dir, error) {
-	path := base + "/dshx-" + strconv.Itoa(unix.Geteuid())
+func newIn(base, suffix, avoid string) (*Dir, error) {
+	path := base + "/dshx-" + strconv.Itoa(unix.Geteuid()) + suffix
 	if avoid != "" && (within(path, avoid) || within(avoid, path)) {
 		return nil, fmt.Errorf("%s is in the workspace", path)
 	}
@@ -90,7 +93,7 @@ func newIn(base, prefix, avoid string) (*Dir, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for range 100 {
-		name := prefix + randomName()
+		name := randomName()
 		fd, err := makeLocked(parent, name)
 		if err == nil {
 			return &Dir{Path: path + "/" + name, parent: parent, name: name, fd: fd, others: others}, nil
@@ -202,7 +205,7 @@ func (d *Dir) Remove() error {
 	}
 	err := removeAt(d.parent, d.name)
 	if d.others {
-		d.sweep()
+		d.sweep(0)
 	}
 	d.close()
 	if err != nil {
@@ -211,9 +214,9 @@ func (d *Dir) Remove() error {
 	return nil
 }
 
-// sweep removes the directories whose owners are gone, and kept ones that are
-// old.
-func (d *Dir) sweep() {
+// sweep removes the directories whose owners are gone and that are as old as
+// that.
+func (d *Dir) sweep(age time.Duration) {
 	fd, err := unix.Openat(d.parent, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return
@@ -232,8 +235,7 @@ func (d *Dir) sweep() {
 			continue
 		}
 		var st unix.Stat_t
-		young := strings.HasPrefix(name, keptPrefix) &&
-			(unix.Fstat(at, &st) != nil || time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) < keptFor)
+		young := age > 0 && (unix.Fstat(at, &st) != nil || time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) < age)
 		if !young && unix.Flock(at, unix.LOCK_EX|unix.LOCK_NB) == nil {
 			_ = removeAt(fd, name)
 		}

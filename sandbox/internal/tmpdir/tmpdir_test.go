@@ -125,6 +125,11 @@ func TestSweep_TakesOnlyWhatNobodyHolds(t *testing.T) {
 	defer os.RemoveAll(kept)
 	past := time.Now().Add(-2 * keptFor)
 	os.Chtimes(old, past, past)
+	again, err := NewKept("/no/such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(again)
 	if d.RemoveEmpty() {
 		t.Error("others were there, and were not looked at")
 	}
