@@ -406,3 +406,22 @@ func TestF3_PassedDescriptorMustBeTheCallers(t *testing.T) {
 		}
 	})
 }
+
+// A reader that doesn't read holds no command beyond its deadline, on a
+// terminal neither.
+func TestF3_DeadlineWithAStuckReader(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		for _, tty := range []string{"never", "always"} {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := e.Run(Opts{Stdout: w, Timeout: 20 * time.Second,
+				Flags: []string{"--tty", tty, "--timeout", "300ms", "--kill-after", "300ms"}}, "yes")
+			_, _ = w.Close(), r.Close()
+			if res.Exit != 124 || res.Duration > 8*time.Second {
+				t.Errorf("--tty %s: %s", tty, res)
+			}
+		}
+	})
+}

@@ -356,3 +356,24 @@ func TestF3_ChildrenFromBeforeAreLetBe(t *testing.T) {
 		e.NothingLeft(2 * time.Second)
 	})
 }
+
+// SIGKILL at every moment of a start leaves nothing: neither does the command
+// come to run, nor does its terminal's monitor stay.
+func TestF3_KilledWhileItStarts(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		for _, flags := range [][]string{nil, {"--tty", "always"}} {
+			argv := e.DshxArgv(Opts{StatusFD: -1, Flags: flags}, "sh", "-c", "setsid sleep 300 & sleep 300")
+			const n = 200
+			for i := range n {
+				cmd := e.Command(Opts{}, argv...)
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Duration(i) * 15 * time.Millisecond / n)
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			}
+			e.NothingLeft(2 * time.Second)
+		}
+	})
+}

@@ -189,8 +189,8 @@ func (r *run) inTerminal() (code int, err error) {
 
 	err = r.cmd.Wait()
 	close(t.done)
-	drained := t.drain()
 	st := r.cmd.State
+	drained := t.drain(st != nil && st.Cancelled)
 	if st == nil {
 		return 0, err
 	}
@@ -258,12 +258,21 @@ func (t *session) stopped() {
 
 // drain waits until the output has been copied. A reader that doesn't read may
 // hold it for ever: then a signal that would have ended the command ends the
-// waiting.
-func (t *session) drain() bool {
+// waiting, and once the deadline is over, the time that the command itself had
+// left then.
+func (t *session) drain(late bool) bool {
 	select {
 	case <-t.drained:
 		return true
 	case <-time.After(2 * drainGrace):
+	}
+	var over <-chan time.Time
+	if late {
+		grace := t.r.o.KillAfter
+		if grace <= 0 {
+			grace = sandbox.DefaultKillAfter
+		}
+		over = time.After(grace)
 	}
 	enough := make(chan struct{})
 	go func() {
@@ -279,6 +288,8 @@ func (t *session) drain() bool {
 	case <-t.drained:
 		return true
 	case <-enough:
+		return false
+	case <-over:
 		return false
 	}
 }

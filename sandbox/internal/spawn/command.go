@@ -112,6 +112,7 @@ type plan struct {
 	deflt                  sigaction
 	setsid, setpgid        bool
 	outlive                bool
+	parent                 int
 
 	scratch entries
 
@@ -126,7 +127,7 @@ func (c *Command) plan() (*plan, error) {
 	p := &plan{
 		dir: c.Dir, ruleset: c.Ruleset, terminal: c.Terminal,
 		secret: c.Secret, reset: c.ResetSignals, ignored: c.Ignored,
-		setsid: c.Setsid, setpgid: c.Setpgid, outlive: c.Outlive,
+		setsid: c.Setsid, setpgid: c.Setpgid, outlive: c.Outlive, parent: syscall.Getpid(),
 	}
 	p.nfiles = copy(p.files[:], c.Files)
 	if len(c.Limits) > len(p.limits) {
@@ -173,6 +174,10 @@ func runPlan(p *plan) syscall.Errno {
 		// (prctl(2)): the restricted thread lives as long as its domain.
 		if _, e := sys(sysPrctl, prSetPdeathsig, sigkill, 0, 0, 0, 0); e != 0 {
 			return e
+		}
+		// It may have died before.
+		if ppid, _ := sys(sysGetppid, 0, 0, 0, 0, 0, 0); int(ppid) != p.parent {
+			return syscall.ESRCH
 		}
 	}
 	if p.setsid {

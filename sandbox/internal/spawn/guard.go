@@ -151,9 +151,17 @@ func guardMain(a *guardArgs) {
 		}
 	}
 	// Without the scope the call would reach every process of the machine: the
-	// parent, whoever it is by now, is outside of the domain for certain.
+	// parent, whoever it is by now, is outside of the domain for certain. But
+	// where the thread is its process's first, that is still the parent, and in
+	// the domain, until the last of its threads has ended.
+	pause := [2]int64{0, 1e5}
 	parent, _ := sys(sysGetppid, 0, 0, 0, 0, 0, 0)
 	_, e := sys(sysKill, parent, 0, 0, 0, 0, 0)
+	for round := 0; a.scoped && int(parent) == a.parent && e != syscall.EPERM && round < 100000; round++ {
+		sys(sysNanosleep, uintptr(unsafe.Pointer(&pause)), 0, 0, 0, 0, 0)
+		parent, _ = sys(sysGetppid, 0, 0, 0, 0, 0, 0)
+		_, e = sys(sysKill, parent, 0, 0, 0, 0, 0)
+	}
 	if a.scoped && parent > 0 && e == syscall.EPERM {
 		sys(sysKill, ^uintptr(0), sigkill, 0, 0, 0, 0)
 	} else if a.cookie != 0 {
@@ -164,8 +172,8 @@ func guardMain(a *guardArgs) {
 
 var showCursor = [...]byte{0x1b, '[', '?', '2', '5', 'h'}
 
-// killMarked kills every process that carries the cookie until a whole pass
-// finds none.
+// killMarked kills every process that carries the cookie until several whole
+// passes find none: a task that was cloned just before may not have it yet.
 //
 //go:nosplit
 //go:norace
@@ -177,8 +185,8 @@ func killMarked(a *guardArgs) {
 		return
 	}
 	pause := [2]int64{0, 1e6}
-	for round := 0; round < 2000; round++ {
-		found := false
+	for round, without := 0, 0; round < 2000 && without < 30; round++ {
+		without++
 		sys(sysLseek, dir, 0, 0, 0, 0, 0)
 		for {
 			got := a.scratch.fill(dir)
@@ -196,12 +204,9 @@ func killMarked(a *guardArgs) {
 					continue
 				}
 				if _, e := sys(sysKill, uintptr(pid), sigkill, 0, 0, 0, 0); e == 0 {
-					found = true
+					without = 0
 				}
 			}
-		}
-		if !found {
-			break
 		}
 		sys(sysNanosleep, uintptr(unsafe.Pointer(&pause)), 0, 0, 0, 0, 0)
 	}

@@ -182,6 +182,9 @@ func (m *Monitor) free() {
 //go:nocheckptr
 func monitorMain(a *monitorArgs) {
 	sys(sysPrctl, prSetPdeathsig, sigkill, 0, 0, 0, 0)
+	if ppid, _ := sys(sysGetppid, 0, 0, 0, 0, 0, 0); int(ppid) != a.parent {
+		exitTask(1) // it died before the signal was asked for
+	}
 	sys(sysPrctl, prSetName, uintptr(unsafe.Pointer(&a.name)), 0, 0, 0, 0)
 	a.rec.stage = uint32(StageSession)
 	reports := uintptr(a.keep.files[0])
@@ -192,6 +195,8 @@ func monitorMain(a *monitorArgs) {
 		a.fail(reports, e)
 	}
 	a.rec.stage = uint32(StageClone)
+	self, _ := sys(sysGetpid, 0, 0, 0, 0, 0, 0)
+	a.command.parent = int(self)
 	r := cloneTask(cloneVM|cloneVFORK|sigchld, a.cmdStack, 0, entryCommand, unsafe.Pointer(a.command))
 	if r > ^uintptr(maxErrno) {
 		a.fail(reports, syscall.Errno(-r))
