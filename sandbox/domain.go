@@ -178,6 +178,7 @@ func (d *Domain) assemble(r threadReady) (*Domain, error) {
 				Text: path + " holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
 		}
 	}
+	d.notices = append(d.notices, d.state.unenforced()...)
 	d.listener = r.listener
 	if len(d.places) > 0 {
 		// This thread's own calls are handed over too now, and it would wait

@@ -4,16 +4,21 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dshx/dshx/sandbox/internal/proctree"
 	"golang.org/x/sys/unix"
 )
 
-// HoldModes sees to it that descriptors which a command is given can't be
-// opened anew for more than they are open for: the other end of a pipe, through
-// /proc/self/fd. A shell that reads its script from a pipe, for one, would
-// execute what its child wrote there. Landlock has no say about pipes and
+// HoldModes keeps descriptors that a command is given from being opened anew,
+// through /proc/self/fd, for more than they are open for, where that would let
+// it out: a shell that reads its script from a pipe would execute what its
+// child writes into the pipe's other end. Landlock has no say about pipes and
 // memory files, but their mode has: it is cut to what the descriptor gives.
 //
-// It changes the caller's own pipes, before the calling thread is in a domain.
+// A pipe is cut only where a process above this one reads its standard input
+// from it too. The mode is the pipe's, not the descriptor's: cutting others would
+// take /dev/stdin and /dev/stdout from the caller's own pipelines.
+//
+// It changes the caller's own files, before the calling thread is in a domain.
 // uid 0 is not held by it.
 func HoldModes(fds ...int) {
 	for _, fd := range fds {
@@ -37,15 +42,36 @@ func holdMode(fd int) {
 	if err != nil {
 		return
 	}
-	if name := string(link[:n]); !strings.HasPrefix(name, "pipe:[") && !strings.HasPrefix(name, "/memfd:") {
+	name := string(link[:n])
+	pipe := strings.HasPrefix(name, "pipe:[")
+	if !pipe && !strings.HasPrefix(name, "/memfd:") {
 		return
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
 		return
 	}
+	if pipe && (flags&unix.O_ACCMODE != unix.O_RDONLY || !inputOfAncestor(name)) {
+		return
+	}
 	keep := map[int]uint32{unix.O_RDONLY: 0o555, unix.O_WRONLY: 0o222}[flags&unix.O_ACCMODE]
 	if mode := st.Mode & 0o777; keep != 0 && mode&^keep != 0 {
 		_ = unix.Fchmod(fd, mode&keep)
 	}
+}
+
+// inputOfAncestor reports whether a process above this one has the file as its
+// standard input.
+func inputOfAncestor(name string) bool {
+	var link [64]byte
+	for pid, levels := unix.Getppid(), 0; pid > 1 && levels < 16; levels++ {
+		n, err := unix.Readlink("/proc/"+strconv.Itoa(pid)+"/fd/0", link[:])
+		if err == nil && string(link[:n]) == name {
+			return true
+		}
+		if pid = proctree.Parent(pid); pid == 0 {
+			break
+		}
+	}
+	return false
 }

@@ -142,20 +142,18 @@ var promises = []promise{
 		}
 		return &Gap{Reason: s.abi() + " doesn't scope signals", Remedy: needScope}
 	}},
-	// Landlock denies tracing up and across, from ABI 1. It doesn't judge pipes,
-	// and HoldModes cuts their modes, which uid 0 passes.
-	{sandboxpolicy.PromiseProcesses, func(s *state) *Gap {
-		if s.namespaces || !s.h.Root {
-			return nil
-		}
-		return &Gap{Reason: "uid 0: a pipe that the caller passes (standard input, too) can be opened in its other direction", Remedy: "run dshx as an ordinary user, or pass files; " + needNamespaces}
-	}},
+	{sandboxpolicy.PromiseProcesses, held}, // Landlock denies tracing up and across, from ABI 1
 	{sandboxpolicy.PromiseScheduling, needsSupervisor("scheduling and limits of other processes")},
 	{sandboxpolicy.PromiseDevices, func(s *state) *Gap {
 		if s.namespaces {
 			return nil
 		}
-		return &Gap{Reason: noNamespaces + ": other terminals of this user in /dev/pts can be opened", Remedy: needNamespaces}
+		pipes := "but for one that its own shell reads from"
+		if s.h.Root {
+			pipes = "standard input, too, since this is uid 0"
+		}
+		return &Gap{Reason: noNamespaces + ": other terminals of this user in /dev/pts can be opened, and a pipe that the caller passes in its other direction (" + pipes + ")",
+			Remedy: needNamespaces}
 	}},
 	{sandboxpolicy.PromiseShm, func(s *state) *Gap {
 		if s.namespaces {
@@ -521,4 +519,34 @@ func within(path, dir string) bool { return path == dir || below(path, dir) }
 
 func below(path, dir string) bool {
 	return dir == "/" && len(path) > 1 || len(path) > len(dir) && path[len(dir)] == '/' && path[:len(dir)] == dir
+}
+
+// unenforced names what a person asked for beyond the preset and doesn't get
+// here: that must not be found out by looking for a gap.
+func (s *state) unenforced() []sandboxpolicy.Notice {
+	var out []sandboxpolicy.Notice
+	say := func(text string) {
+		out = append(out, sandboxpolicy.Notice{Kind: sandboxpolicy.NoticeConfigIgnored, Text: text})
+	}
+	if s.p.Full() {
+		return nil
+	}
+	for _, d := range s.p.Deny() {
+		if d.Rule.Origin == "preset" {
+			continue
+		}
+		for _, g := range s.enforcement().Gaps {
+			if g.Promise == string(sandboxpolicy.PromiseSecrets) || g.Promise == string(sandboxpolicy.PromiseWrite) {
+				say("not enforced: " + g.Reason + "; " + g.Remedy)
+			}
+		}
+		break
+	}
+	if len(s.p.Commands()) > 0 || s.p.UnknownCommands() != "allow" {
+		say("command rules of the configuration are not applied to exec; they need the tool calls of a later version")
+	}
+	if len(s.p.AllowDomains()) > 0 {
+		say("allow_domains is not enforced: the filtering proxy is not in this version, and no domain is reachable by it")
+	}
+	return out
 }

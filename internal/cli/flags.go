@@ -161,7 +161,7 @@ func isolation(f *Flags, v string) error {
 		f.Isolation = v
 		return nil
 	case "namespaces":
-		return later("--isolation namespaces")(f, v)
+		return later("isolation by namespaces")(f, v)
 	}
 	return oneOf(nil, "auto", "landlock", "namespaces")(f, v)
 }

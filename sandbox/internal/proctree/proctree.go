@@ -180,3 +180,12 @@ func stat(pid int) (ppid int, ended, ok bool) {
 	// its other threads go on: field 20 counts them.
 	return ppid, (f[0] == "Z" || f[0] == "X") && (f[17] == "0" || f[17] == "1"), err == nil
 }
+
+// Parent returns the parent of a process, 0 when it can't be found.
+func Parent(pid int) int {
+	ppid, _, ok := stat(pid)
+	if !ok {
+		return 0
+	}
+	return ppid
+}
