@@ -154,7 +154,7 @@ func (r *report) endPackage(e event, out string) {
 }
 
 // skipReason returns the message of t.Skip from a test's output: what is indented under
-// its file and line. The message comes last, after whatever the test logged before.
+// its file and line, or after SKIP and its name. The message comes last, after whatever the test logged before.
 func skipReason(out string) string {
 	var reason string
 	for line := range strings.Lines(out) {
@@ -165,6 +165,8 @@ func skipReason(out string) string {
 		default:
 			if _, message, ok := cutPosition(text); ok {
 				reason = message
+			} else if name, message, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(name, "SKIP ") {
+				reason = message // the integration tests print it so, to be seen without -v
 			} else if reason != "" && strings.HasPrefix(line, "        ") {
 				reason += " " + text // further lines of a message of several
 			}

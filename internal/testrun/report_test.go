@@ -26,6 +26,12 @@ func TestReport(t *testing.T) {
 {"Action":"skip","Package":"p","Test":"TestA"}
 {"Action":"pass","Package":"p"}`,
 			[]string{"  no user namespaces: needs root\n      p TestA\n", "x: 0 passed, 0 failed, 1 skipped"}, nil, 0, 0, 1},
+		{"a skip that was printed has its reason too",
+			`{"Action":"output","Package":"p","Test":"TestA","Output":"SKIP TestA: no uv here\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- SKIP: TestA (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p"}`,
+			[]string{"  no uv here\n      p TestA\n"}, nil, 0, 0, 1},
 		{"a passing test's output is not shown",
 			`{"Action":"output","Package":"p","Test":"TestA","Output":"chatter\n"}
 {"Action":"pass","Package":"p","Test":"TestA"}
