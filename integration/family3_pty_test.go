@@ -200,7 +200,10 @@ func TestF3_7_StopAndBackground(t *testing.T) {
 			s := e.f3Shell()
 			gate := filepath.Join(e.W, "gate")
 			os.Remove(gate)
-			s.Send(prefix + "sh -c 'echo st\"\"art; while ! test -e gate; do sleep 0.05; done; echo fi\"\"n'\n")
+			// Stopped between vfork and exec, a child would keep a shell that waits
+			// for it there from stopping, without dshx as well: so the shell that
+			// leads the job does nothing but wait.
+			s.Send(prefix + "sh -c '(while ! test -e gate; do sleep 0.05; done) & echo st\"\"art; wait; echo fi\"\"n'\n")
 			s.expect("start")
 			s.Send("\x1a")
 			s.expect("Stopped")
@@ -212,7 +215,7 @@ func TestF3_7_StopAndBackground(t *testing.T) {
 				t.Errorf("%q: %q", prefix, rc)
 			}
 
-			s.Send(prefix + "sh -c 'echo st\"\"art; sleep 100'\n")
+			s.Send(prefix + "sh -c 'sleep 100 & echo st\"\"art; wait'\n")
 			s.expect("start")
 			s.Send("\x1a")
 			s.expect("Stopped")
