@@ -89,6 +89,21 @@ func (s *f3Shell) becomesRaw() {
 	eventually(s.t, ptyWait, "the outer terminal is raw", func() bool { return s.settings().Oflag&unix.OPOST == 0 })
 }
 
+// f3Foreground waits until a program with that argument runs in the foreground of its
+// terminal: a key that comes before is for the shell, or for nobody.
+func f3Foreground(t *testing.T, arg string) {
+	t.Helper()
+	eventually(t, ptyWait, arg+" in the foreground", func() bool {
+		for _, pid := range f3WithArg(arg) {
+			// proc_pid_stat(5), from the third field on: pgrp is 5, tpgid 8.
+			if f := f3Stat(pid); len(f) > 5 && f[0] == "S" && f[2] == f[5] && f3Comm(pid) == "sleep" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // quiet fails the test when a shell has complained about its terminal.
 func (s *f3Shell) quiet() {
 	s.t.Helper()
@@ -257,19 +272,19 @@ func TestF3_7_ShellInside(t *testing.T) {
 		s.Send("dshx exec --env PS1='inner> ' -- bash --norc --noprofile -i\n")
 		s.expect("\r\n") // the echo of the command line, which has the prompt's text in it
 		s.expect("inner> ")
-		s.Send("sleep 100 &\n")
+		s.Send("sleep 100.7 &\n")
 		s.expect("[1] ")
 		s.expect("inner> ")
 		s.Send("fg\n")
-		s.expect("sleep 100\r\n")
+		f3Foreground(t, "100.7")
 		s.Send("\x1a")
 		s.expect("Stopped")
 		s.expect("inner> ")
 		s.Send("kill %1; wait; echo go''ne\n")
 		s.expect("gone")
 		s.expect("inner> ")
-		s.Send("sleep 100\n")
-		s.expect("sleep 100\r\n")
+		s.Send("sleep 100.7\n")
+		f3Foreground(t, "100.7")
 		s.Send("\x03")
 		s.expect("inner> ")
 		s.Send("echo rc=$?\n")
