@@ -24,7 +24,7 @@ type outer struct {
 
 	mu       sync.Mutex
 	saved    *unix.Termios // set while the terminal is raw
-	stopping bool          // the job is about to stop
+	stopping bool          // the job is about to stop, or to end
 }
 
 // foreground reports whether the terminal is this process group's to use.
@@ -81,6 +81,14 @@ func (o *outer) becomeRaw(done <-chan struct{}) {
 		case <-time.After(30 * time.Millisecond):
 		}
 	}
+}
+
+// close puts the terminal back for good.
+func (o *outer) close() {
+	o.mu.Lock()
+	o.stopping = true // becomeRaw may still be on its way
+	o.mu.Unlock()
+	o.restore()
 }
 
 // restore puts the terminal back as it was. Input that nobody has read yet is
@@ -169,7 +177,7 @@ func (r *run) inTerminal() (code int, err error) {
 	if err := sigpipe.Catch(inTerminalSignals...); err != nil {
 		return 0, err
 	}
-	defer o.restore()
+	defer o.close()
 
 	t := &session{r: r, outer: o, done: make(chan struct{}), drained: make(chan struct{})}
 	if r.o.JSON {
@@ -197,7 +205,7 @@ func (r *run) inTerminal() (code int, err error) {
 	left := r.cmd.EndLeftBehind()
 	r.cmd.CloseTerminal()
 	r.clean = true
-	o.restore()
+	o.close()
 	if drained {
 		o.showCursor()
 	}
@@ -216,7 +224,7 @@ type session struct {
 // panicking goroutine's own deferred calls run.
 func (t *session) protect() {
 	if p := recover(); p != nil {
-		t.outer.restore()
+		t.outer.close()
 		panic(p)
 	}
 }
