@@ -267,7 +267,7 @@ func TestF2_Daily_FileTools(t *testing.T) {
 			list = append(list, step{"xattrs", `touch xa; setfattr -n user.k -v v xa; getfattr --only-values -n user.k xa; echo; cp -a xa xb; getfattr --only-values -n user.k xb; echo; setfattr -x user.k xa; tar --xattrs -cf xa.tar xb; rm xb; tar --xattrs -xf xa.tar; getfattr --only-values -n user.k xb`, "v\nv\nv"})
 		}
 		if d.HasTool("setfacl") != "" {
-			list = append(list, step{"ACLs", `touch ac; setfacl -m u:0:r ac; getfacl -cn ac | grep -c '^user:0:r--'; cp -a ac ad; getfacl -cn ad | grep -c '^user:0:r--'; setfacl -b ac`, "1\n1\n"})
+			list = append(list, step{"ACLs", `touch ac; u=$(id -u); setfacl -m u:$u:r ac; getfacl -cn ac | grep -c "^user:$u:r--"; cp -a ac ad; getfacl -cn ad | grep -c "^user:$u:r--"; setfacl -b ac`, "1\n1\n"})
 		}
 		if d.HasTool("vim") != "" {
 			list = append(list, step{"vim", `echo old > v; chmod 754 v; vim -u NONE -i NONE -es -c 'set backup writebackup backupdir=.' -c '%s/old/new/' -c wq v < /dev/null; cat v; stat -c %a v`, "new\n754\n"})

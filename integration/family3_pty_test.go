@@ -82,6 +82,28 @@ func (s *f3Shell) settings() (settings *unix.Termios) {
 	return settings
 }
 
+// becomesRaw waits until dshx has made the outer terminal raw: what is typed before is
+// echoed by both terminals.
+func (s *f3Shell) becomesRaw() {
+	s.t.Helper()
+	eventually(s.t, ptyWait, "the outer terminal is raw", func() bool { return s.settings().Oflag&unix.OPOST == 0 })
+}
+
+// f3Foreground waits until a program with that argument runs in the foreground of its
+// terminal: a key that comes before is for the shell, or for nobody.
+func f3Foreground(t *testing.T, arg string) {
+	t.Helper()
+	eventually(t, ptyWait, arg+" in the foreground", func() bool {
+		for _, pid := range f3WithArg(arg) {
+			// proc_pid_stat(5), from the third field on: pgrp is 5, tpgid 8.
+			if f := f3Stat(pid); len(f) > 5 && f[0] == "S" && f[2] == f[5] && f3Comm(pid) == "sleep" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // quiet fails the test when a shell has complained about its terminal.
 func (s *f3Shell) quiet() {
 	s.t.Helper()
@@ -159,8 +181,14 @@ func TestF3_7_StopAndForeground(t *testing.T) {
 		for _, command := range []string{"cat", "dshx exec -- cat", "dshx exec --tty always -- cat", "dshx exec --tty never -- cat", "dshx exec -- cat | cat"} {
 			s := e.f3Shell()
 			before := s.flags()
+			entered := func() {
+				s.expect(command)
+				if command == "dshx exec -- cat" || command == "dshx exec --tty always -- cat" {
+					s.becomesRaw()
+				}
+			}
 			s.Send(command + "\n")
-			s.expect(command)
+			entered()
 			for _, word := range []string{"hello", "again"} {
 				s.Send(word + "\n")
 				s.expect(word + "\r\n" + word + "\r\n") // the terminal's echo, and cat's
@@ -174,7 +202,7 @@ func TestF3_7_StopAndForeground(t *testing.T) {
 					t.Errorf("%s: jobs: %q", command, out)
 				}
 				s.Send("fg\n")
-				s.expect(command)
+				entered()
 			}
 			s.Send("last\n")
 			s.expect("last\r\nlast\r\n")
@@ -198,25 +226,30 @@ func TestF3_7_StopAndBackground(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		for _, prefix := range []string{"", "dshx exec -- "} {
 			s := e.f3Shell()
+			// Nothing is forked when the key comes: a shell whose child was stopped
+			// between vfork and exec waits for it and can't be stopped itself.
 			gate := filepath.Join(e.W, "gate")
 			os.Remove(gate)
-			// Stopped between vfork and exec, a child would keep a shell that waits
-			// for it there from stopping, without dshx as well: so the shell that
-			// leads the job does nothing but wait.
-			s.Send(prefix + "sh -c '(while ! test -e gate; do sleep 0.05; done) & echo st\"\"art; wait; echo fi\"\"n'\n")
+			if err := unix.Mkfifo(gate, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e.own(gate)
+			s.Send(prefix + "sh -c 'echo st\"\"art; read x < gate; echo fi\"\"n'\n")
 			s.expect("start")
 			s.Send("\x1a")
 			s.expect("Stopped")
 			s.expect(f3Prompt)
 			s.run("bg")
-			e.Write(gate, "")
+			if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+				t.Fatal(err)
+			}
 			s.expect("fin")
 			if rc := strings.TrimSpace(s.run("wait; echo $?")); !strings.HasSuffix(rc, "0") {
 				t.Errorf("%q: %q", prefix, rc)
 			}
 
-			s.Send(prefix + "sh -c 'sleep 100 & echo st\"\"art; wait'\n")
-			s.expect("start")
+			s.Send(prefix + "probe f3-signals -until QUIT\n")
+			s.expect("ready")
 			s.Send("\x1a")
 			s.expect("Stopped")
 			s.expect(f3Prompt)
@@ -239,19 +272,19 @@ func TestF3_7_ShellInside(t *testing.T) {
 		s.Send("dshx exec --env PS1='inner> ' -- bash --norc --noprofile -i\n")
 		s.expect("\r\n") // the echo of the command line, which has the prompt's text in it
 		s.expect("inner> ")
-		s.Send("sleep 100 &\n")
+		s.Send("sleep 100.7 &\n")
 		s.expect("[1] ")
 		s.expect("inner> ")
 		s.Send("fg\n")
-		s.expect("sleep 100\r\n")
+		f3Foreground(t, "100.7")
 		s.Send("\x1a")
 		s.expect("Stopped")
 		s.expect("inner> ")
 		s.Send("kill %1; wait; echo go''ne\n")
 		s.expect("gone")
 		s.expect("inner> ")
-		s.Send("sleep 100\n")
-		s.expect("sleep 100\r\n")
+		s.Send("sleep 100.7\n")
+		f3Foreground(t, "100.7")
 		s.Send("\x03")
 		s.expect("inner> ")
 		s.Send("echo rc=$?\n")
@@ -301,10 +334,7 @@ func TestF3_7_WithoutAndInBackground(t *testing.T) {
 		})
 		s.Send("fg\n")
 		s.expect("dshx exec -- cat")
-		// What is typed before dshx has noticed is echoed by both terminals.
-		eventually(t, ptyWait, "the outer terminal is raw", func() bool {
-			return s.settings().Oflag&unix.OPOST == 0
-		})
+		s.becomesRaw()
 		s.Send("hello\n")
 		s.expect("hello\r\nhello\r\n")
 		s.Send("\x04")

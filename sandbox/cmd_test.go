@@ -289,8 +289,11 @@ func TestStarts_LeakNothing(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	crowd(640) // threads that the runtime keeps
+	crowd(640)
 	fds, threads, routines := count()
+	// The runtime keeps as many threads as ever waited at the same time, and how many of
+	// the crowd do is up to the machine. A thread for each start would be thousands.
+	threads = max(threads, 64)
 	for range one {
 		run()
 	}

@@ -37,25 +37,25 @@ type bench struct {
 	tried map[int]outcome // the attempts without a sandbox
 }
 
-func newBench() (b *bench, err error) {
-	b = &bench{tried: map[int]outcome{}}
-	defer func() {
-		if err != nil {
-			b.close()
-		}
-	}()
-	if b.Dir, err = os.MkdirTemp("", "dshx-doctor-"); err != nil {
+func newBench() (*bench, error) {
+	b := &bench{tried: map[int]outcome{}}
+	if err := b.make(); err != nil {
+		b.close()
 		return nil, err
 	}
-	if b.Dir, err = filepath.EvalSymlinks(b.Dir); err != nil {
-		return nil, err
+	return b, nil
+}
+
+func (b *bench) make() (err error) {
+	if b.Dir, err = shortDir(); err != nil {
+		return err
 	}
 	if err := os.Mkdir(b.path("workspace"), 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range [...]string{"file", "denied", "readable"} {
 		if err := os.WriteFile(b.path(name), []byte("doctor\n"), 0o600); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	b.Abstract = "dshx-doctor-" + strconv.FormatUint(rand.Uint64(), 36)
@@ -65,14 +65,37 @@ func newBench() (b *bench, err error) {
 	}{{unix.SOCK_STREAM, b.path("stream")}, {unix.SOCK_DGRAM, b.path("dgram")}, {unix.SOCK_STREAM, "@" + b.Abstract}} {
 		fd, err := listen(unix.AF_UNIX, s.kind, &unix.SockaddrUnix{Name: s.name})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		b.fds = append(b.fds, fd)
 	}
 	if err := b.listenTCP(); err != nil {
-		return nil, err
+		return err
 	}
-	return b, b.startVictim()
+	return b.startVictim()
+}
+
+// shortDir makes a directory whose path leaves room for the name of a socket in
+// it: sun_path has 108 bytes (unix(7)), and a TMPDIR may have more.
+func shortDir() (string, error) {
+	var first error
+	for _, parent := range [...]string{"", "/var/tmp", "/tmp"} {
+		dir, err := os.MkdirTemp(parent, "dshx-doctor-")
+		if err == nil {
+			var real string
+			if real, err = filepath.EvalSymlinks(dir); err == nil && len(real) < 90 {
+				return real, nil
+			}
+			_ = os.RemoveAll(dir)
+			if err == nil {
+				err = fmt.Errorf("%s is too long for the name of a socket; set TMPDIR to a shorter one", real)
+			}
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return "", first
 }
 
 func listen(family, kind int, addr unix.Sockaddr) (int, error) {

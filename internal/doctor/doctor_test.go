@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -93,6 +94,19 @@ func TestRun_FollowsThePolicyThatIsAskedFor(t *testing.T) {
 	}
 	if c := got["read a denied file"]; c.Status != StatusGap || *c.Note != "secrets" {
 		t.Errorf("a deny inside of what may be written: %+v", c)
+	}
+}
+
+// A socket's name has 108 bytes, and a TMPDIR may have more.
+func TestRun_WithALongTMPDIR(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", dir)
+	run(t, sandboxpolicy.Request{Workspace: t.TempDir()})
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
 	}
 }
 
