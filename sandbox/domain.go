@@ -174,7 +174,7 @@ func (d *Domain) assemble(r threadReady) (*Domain, error) {
 	d.state.nested, d.state.marks = r.nested, d.marker != nil
 	if d.ruleset != nil {
 		for _, path := range d.ruleset.Split {
-			d.notices = append(d.notices, sandboxpolicy.Notice{Kind: "config-ignored", Path: path,
+			d.notices = append(d.notices, sandboxpolicy.Notice{Kind: sandboxpolicy.NoticeConfigIgnored, Path: path,
 				Text: path + " holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
 		}
 	}

@@ -33,7 +33,6 @@ type report struct {
 	tests   map[string]int              // ended tests of each package
 	skips   map[string][]testID         // by reason
 	slow    []slowTest
-	fails   map[testID]bool // top-level tests that failed
 	passed  int
 	failed  int
 	skipped int
@@ -83,12 +82,6 @@ func (r *report) read(in io.Reader) error {
 }
 
 func (r *report) handle(e event) {
-	if e.Action == "fail" && e.Test != "" && !strings.Contains(e.Test, "/") {
-		if r.fails == nil {
-			r.fails = map[testID]bool{}
-		}
-		r.fails[testID{e.Package, e.Test}] = true
-	}
 	id := testID{e.Package, e.Test}
 	switch e.Action {
 	case "build-output":
