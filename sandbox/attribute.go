@@ -55,10 +55,17 @@ func attribute(p *sandboxpolicy.Policy, cwd, target string, r *recorder) {
 	path = resolveExisting(path)
 	for _, op := range [...]sandboxpolicy.Op{sandboxpolicy.OpRead, sandboxpolicy.OpWrite} {
 		if v := p.Verdict(op, path); !v.Allow {
-			r.add(Denial{op, target, path, v.Rule, "errno+path", v.Remedy})
+			// What was refused is known, how it was to be changed is not.
+			remedy := p.RemedyOnDisk([]sandboxpolicy.Op{op, sandboxpolicy.OpDelete}, path, v, exists)
+			r.add(Denial{op, target, path, v.Rule, "errno+path", remedy})
 			return
 		}
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // resolveExisting resolves the part of a path that exists. The command has

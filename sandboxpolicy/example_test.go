@@ -31,7 +31,7 @@ func Example() {
 	// Output:
 	// true ""
 	// false "unprotect = [\".git/hooks/\"] under [policy] in your own configuration"
-	// false "--write /etc"
+	// false "--write /etc/hosts"
 	// false "not possible by a flag: secrets stay unreadable; only --preset danger-full-access reads them"
 }
 

@@ -133,6 +133,10 @@ func (p *Policy) Explain(op Op, target string, facts Facts) (Explanation, error)
 			return Explanation{}, err
 		}
 		v = p.Verdict(op, e.Resolved)
+		v.Remedy = p.RemedyOnDisk([]Op{op}, e.Resolved, v, func(path string) bool {
+			_, err := facts.Lstat(path)
+			return err == nil
+		})
 	}
 	e.Verdict, e.Rule = "allow", v.Rule
 	if !v.Allow {

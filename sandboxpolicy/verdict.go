@@ -6,16 +6,6 @@ import (
 	"strings"
 )
 
-const (
-	remedySecret  = "not possible by a flag: secrets stay unreadable; only --preset danger-full-access reads them"
-	remedyDevice  = "not possible by a preset that confines; name the device with --write PATH if it is needed"
-	remedyHost    = "not possible: sockets of the host are out of reach; make the socket inside the workspace or TMPDIR, or use --preset danger-full-access"
-	remedyHostDir = "not possible: what is in it may be changed, the directory may not"
-	remedyProcess = "not possible: only the command's own processes are in reach"
-	remedyKernel  = "not possible: this changes the system; only --preset danger-full-access leaves it to the kernel"
-	remedyFamily  = "not possible: only inet, inet6, unix and netlink route sockets are available"
-)
-
 // ProtectedAlone reports that op on path, absolute and resolved, would be
 // allowed if the path weren't one of those that make a host tool run code.
 func (p *Policy) ProtectedAlone(op Op, path string) bool {
@@ -99,7 +89,7 @@ func (p *Policy) Verdict(op Op, path string) Verdict {
 		if g := p.gitNamed(op, path); g != nil {
 			return Verdict{Allow: true, Rule: Rule{"refs of the workspace's git directory: " + g.Common, originPreset}}
 		}
-		return p.notWritable(class, path)
+		return p.notWritable(op, class, path)
 	}
 	if w.Sink {
 		switch class {
@@ -115,7 +105,7 @@ func (p *Policy) Verdict(op Op, path string) Verdict {
 		// These change the directory that has the name: a root's own name is
 		// in a directory that the root does not cover.
 		if path == w.Path && p.writing(parentOf(path)) == nil {
-			return p.notWritable(class, path)
+			return p.notWritable(op, class, path)
 		}
 	default:
 		if w.why == whyShm && class == classMeta && path == w.Path {
@@ -234,44 +224,22 @@ func (p *Policy) protectedName(op Op, path string, w *PathRule) string {
 	return protectedNames[k]
 }
 
-func (p *Policy) notWritable(class opClass, path string) Verdict {
+func (p *Policy) notWritable(op Op, class opClass, path string) Verdict {
 	if class == classSocket {
 		return HostSocket()
 	}
-	rule := Rule{"outside of what may be written", originPreset}
 	switch {
 	case within(path, "/proc") || within(path, "/sys"):
-		return Verdict{Rule: rule, Remedy: "not possible: the kernel's settings can't be opened for writing; only --preset danger-full-access leaves them to the kernel"}
+		return Verdict{Rule: Rule{"the kernel's settings", originPreset}, Remedy: remedySettings}
 	case p.mode == modeRead && within(path, p.workspace):
 		return Verdict{Rule: Rule{"read-only", p.presetOrigin}, Remedy: "--preset workspace-write"}
 	}
-	dir := parentOf(path)
-	if dir == "/" {
-		dir = path
-	}
-	return Verdict{Rule: rule, Remedy: "--write " + dir}
+	return Verdict{Rule: ruleOutside, Remedy: p.remedyGrant([]Op{op}, path, func(string) bool { return true })}
 }
 
-func (p *Policy) remedyDeny(r *PathRule) string {
-	switch r.why {
-	case whySecret:
-		return remedySecret
-	case whyOtherHome:
-		return "--read with the one directory that is needed; secrets in it stay unreadable"
-	case whyDevice:
-		return remedyDevice
-	case whyShm:
-		return "--preset workspace-write"
-	case whyOtherTmp:
-		return "not possible: private directories of other runs stay private"
-	case whyOwnConfig:
-		return "not possible from inside: edit dshx's configuration outside of it"
-	}
-	if r.Rule.Origin == originFlag {
-		return "leave out " + r.Rule.Text
-	}
-	return "take " + r.Rule.Text + " out of the configuration (" + r.Rule.Origin + ")"
-}
+// ruleOutside is the rule of a write that nothing allows, and that a grant
+// would.
+var ruleOutside = Rule{"outside of what may be written", originPreset}
 
 // Extent says how much of the tree at path may be accessed, so that an
 // enforcer that can only grant trees knows where to grant, where to look
@@ -375,7 +343,11 @@ func (p *Policy) VerdictNet(op Op, family, addr string) Verdict {
 		return Verdict{Rule: Rule{"network = loopback", p.networkOrg}, Remedy: remedy}
 	}
 	remedy := "--network full"
-	if addr != "" && isLoopback(addr, true) {
+	switch {
+	case addr == "":
+		// Where it would have led isn't known yet.
+		remedy = "--network loopback for addresses of this host, --network full for all"
+	case isLoopback(addr, true):
 		remedy = "--network loopback"
 	}
 	return Verdict{Rule: Rule{"network = none", p.networkOrg}, Remedy: remedy}
