@@ -3,6 +3,7 @@ package sandboxpolicy
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -152,7 +153,11 @@ func (b *builder) addDenies() error {
 	// Every run sees its own private directory alone.
 	if p.tmp != "" {
 		uid := strconv.Itoa(b.uid)
-		for _, root := range [...]string{"/var/tmp/dshx-" + uid, "/tmp/dshx-" + uid, "/var/tmp/dshx-" + uid + "-kept", "/tmp/dshx-" + uid + "-kept", parentOf(p.tmp)} {
+		roots := []string{"/var/tmp/dshx-" + uid, "/tmp/dshx-" + uid, "/var/tmp/dshx-" + uid + "-kept", "/tmp/dshx-" + uid + "-kept"}
+		if own := parentOf(p.tmp); !slices.Contains(roots, own) {
+			roots = append(roots, own)
+		}
+		for _, root := range roots {
 			if !strings.HasPrefix(baseOf(root), "dshx-") {
 				continue
 			}

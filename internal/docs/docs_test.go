@@ -23,7 +23,7 @@ const root = "../.."
 type example struct {
 	line    int
 	command string
-	output  []string // "…" alone stands for any lines, at the end of a line for any text
+	output  []string // "…" alone stands for any lines, in a line for any text
 }
 
 // consoleBlocks returns the examples of each ```console block of a Markdown text.
@@ -65,11 +65,8 @@ func matches(want, got []string) bool {
 	if len(got) == 0 {
 		return false
 	}
-	prefix, open := strings.CutSuffix(want[0], "…")
-	if got[0] != want[0] && (!open || !strings.HasPrefix(got[0], prefix)) {
-		return false
-	}
-	return matches(want[1:], got[1:])
+	line := strings.ReplaceAll(regexp.QuoteMeta(want[0]), "…", ".*")
+	return regexp.MustCompile("^"+line+"$").MatchString(got[0]) && matches(want[1:], got[1:])
 }
 
 func TestMatches(t *testing.T) {
@@ -86,6 +83,9 @@ func TestMatches(t *testing.T) {
 		{"…\nb", "a\nc", false},
 		{"a…\nb", "axyz\nb", true},
 		{"a…", "b", false},
+		{"a…c", "abc", true},
+		{"a…c", "ab", false},
+		{"a.c", "abc", false},
 		{"a", "a\nb", false},
 	} {
 		lines := func(s string) []string {
