@@ -1,0 +1,246 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Decision is what a PreExecute listener says about a call: Allow, Deny,
+// Cancel or Ask.
+type Decision interface{ decision() }
+
+// Allow lets the call go on to the guards.
+type Allow struct{}
+
+// Deny refuses the call.
+type Deny struct {
+	Reason string // one sentence for the model
+	Info   any    // further details for programs; any JSON value, or nil
+}
+
+// Cancel ends the call as if its caller had cancelled it: that is no refusal.
+type Cancel struct{}
+
+// Ask lets the call go on only after somebody has allowed it, once.
+type Ask struct {
+	Reason        string // for the record
+	DisplayReason string // for the person who is asked; Reason where empty
+	Grants        any    // what this one call gets beyond the policy; any JSON value
+}
+
+func (Allow) decision()  {}
+func (Deny) decision()   {}
+func (Cancel) decision() {}
+func (Ask) decision()    {}
+
+// PreExecute decides about a call. next is what the listeners after this one
+// decide; not to call it decides for them. A panic or a nil Decision denies.
+type PreExecute func(ctx context.Context, c *Call, next func() Decision) Decision
+
+// Guard refuses a call by returning true. There is no way to allow: guards
+// come after every listener and after approval, all of them are asked, and no
+// order and no other guard turns a refusal round. A panic denies.
+type Guard func(c *Call) (reason string, deny bool)
+
+// Body is what Execute wrappers go around.
+type Body func(ctx context.Context) Outcome
+
+// Wrapper goes around the body: it may give next another context, with a
+// deadline say, or call it again. It can't cut off the caller's cancellation,
+// which reaches the body whatever the context it gets; and every body that it
+// began is waited for.
+type Wrapper func(ctx context.Context, c *Call, next Body) Outcome
+
+// Outcome is how a body ended. A wrapper returns one that next gave it, or
+// Failure.
+type Outcome struct {
+	value   JSON
+	content []Content
+	meta    JSON
+	failure *Error
+}
+
+// OK reports success.
+func (o Outcome) OK() bool { return o.failure == nil }
+
+// Err is the failure, or nil.
+func (o Outcome) Err() *Error { return o.failure }
+
+// Failure is the outcome of a body that failed.
+func Failure(e *Error) Outcome {
+	return Outcome{failure: e, content: []Content{Text(e.Message)}}
+}
+
+// PostDecision is what a PostExecute listener says about a success: Accept,
+// AcceptContent, AcceptValue or Block.
+type PostDecision interface{ postDecision() }
+
+// Accept leaves the result as it is.
+type Accept struct{}
+
+// AcceptContent replaces what a model reads. The value stays, and programs
+// still get it: this is presentation, not confidentiality.
+type AcceptContent struct{ Content []Content }
+
+// AcceptValue replaces the value. It is validated, and content and meta are
+// rendered from it.
+type AcceptValue struct{ Value any }
+
+// Block removes value and content; the call fails with the feedback.
+type Block struct{ Feedback string }
+
+func (Accept) postDecision()        {}
+func (AcceptContent) postDecision() {}
+func (AcceptValue) postDecision()   {}
+func (Block) postDecision()         {}
+
+// PostExecute judges what a body returned, as the listeners before left it. A
+// panic or a nil decision blocks.
+type PostExecute func(ctx context.Context, c *Call, r Result) PostDecision
+
+// Observer sees the frozen result of every call. What it does or fails to do
+// changes nothing.
+type Observer func(c *Call, r Result)
+
+// Approver asks somebody about one call.
+type Approver interface {
+	// Approve returns what was answered. It returns soon after ctx ends.
+	Approve(ctx context.Context, q Question) Answer
+}
+
+// Question is what an Approver is asked.
+type Question struct {
+	Call          *Call
+	Reason        string
+	DisplayReason string
+	Grants        JSON
+}
+
+// Answer is the outcome of a question. The zero value is no answer, which is
+// a refusal.
+type Answer uint8
+
+// The answers. There is none that holds for longer than one call.
+const (
+	Unavailable Answer = iota // nobody can be asked, or nobody answered
+	AllowedOnce
+	Rejected
+	Dismissed // the question was withdrawn or closed
+)
+
+// Fault is something that failed in a stage and was contained.
+type Fault struct {
+	Call  *Call
+	Stage string // such as "observer"
+	Name  string // the listener's
+	Value any    // what it panicked with
+}
+
+// named is a stage's function with the name that it was registered under.
+type named[F any] struct {
+	name string
+	f    F
+}
+
+// stages is everything that a scope adds to a call, its ancestors' first.
+type stages struct {
+	pre       []named[PreExecute]
+	guards    []named[Guard]
+	wrappers  []named[Wrapper]
+	post      []named[PostExecute]
+	observers []named[Observer]
+	approver  Approver
+	faults    []func(Fault)
+}
+
+// decide runs the PreExecute chain from listener i on, and says who denied.
+func (st *stages) decide(ctx context.Context, c *Call, i int) (d Decision, by string) {
+	if i == len(st.pre) {
+		return Allow{}, ""
+	}
+	l := st.pre[i]
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, "pre-execute", l.name, p)
+			d, by = Deny{Reason: l.name + " failed, so the call is refused"}, l.name
+		}
+	}()
+	var later Decision
+	var laterBy string
+	next := func() Decision {
+		if later == nil {
+			later, laterBy = st.decide(ctx, c, i+1)
+		}
+		return later
+	}
+	d = l.f(ctx, c, next)
+	switch d := d.(type) {
+	case nil:
+		return Deny{Reason: l.name + " decided nothing, so the call is refused"}, l.name
+	case Deny:
+		// Handed through, or its own.
+		if deny, ok := later.(Deny); ok && deny.Reason == d.Reason {
+			return d, laterBy
+		}
+		return d, l.name
+	}
+	return d, ""
+}
+
+// denied asks all guards. What it returns does not depend on their order.
+func (st *stages) denied(c *Call) *Error {
+	var by, reasons []string
+	for _, g := range st.guards {
+		reason, deny := st.guard(c, g)
+		if !deny {
+			continue
+		}
+		by = append(by, g.name)
+		reasons = append(reasons, reason)
+	}
+	if by == nil {
+		return nil
+	}
+	sort.Strings(by)
+	sort.Strings(reasons)
+	by, reasons = slices.Compact(by), slices.Compact(reasons)
+	return refusal(strings.Join(by, ", "), strings.Join(reasons, "; "), nil)
+}
+
+func (st *stages) guard(c *Call, g named[Guard]) (reason string, deny bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, "guard", g.name, p)
+			reason, deny = g.name+" failed, so the call is refused", true
+		}
+	}()
+	reason, deny = g.f(c)
+	if deny && reason == "" {
+		reason = g.name + " refuses the call"
+	}
+	return reason, deny
+}
+
+func refusal(by, reason string, info any) *Error {
+	message := reason
+	if message == "" {
+		message = by + " refuses the call"
+	}
+	return Fail(CodeDenied, message, struct {
+		By     string `json:"by"`
+		Reason string `json:"reason"`
+		Info   any    `json:"info,omitzero"`
+	}{by, reason, info})
+}
+
+// fault tells who listens; a listener that fails is on its own.
+func (st *stages) fault(c *Call, stage, name string, value any) {
+	for _, f := range st.faults {
+		func() {
+			defer func() { _ = recover() }()
+			f(Fault{c, stage, name, value})
+		}()
+	}
+}
