@@ -81,6 +81,7 @@ type Cmd struct {
 	drains    []func()         // copy the command's output
 	waiting   Waiting
 	exclusive bool
+	hurry     bool         // what is left behind has no time left
 	strangers map[int]bool // with exclusive: not the command's; nil: there can't be any
 	waited    bool
 }

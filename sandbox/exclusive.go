@@ -180,12 +180,32 @@ func (c *Cmd) EndLeftBehind() []int {
 	}
 	deadline := time.Now().Add(grace)
 	for wait := 200 * time.Microsecond; c.anyLeft(); wait = min(2*wait, 20*time.Millisecond) {
-		if time.Now().After(deadline) {
+		if c.hurry || time.Now().After(deadline) {
 			c.SignalTree(unix.SIGKILL)
 		}
-		time.Sleep(wait)
+		c.pause(wait)
 	}
 	return pids
+}
+
+// Hurry leaves the processes that EndLeftBehind is ending no further time. It
+// is for Waiting.Block's thread.
+func (c *Cmd) Hurry() { c.hurry = true }
+
+// pause waits a while as for the command: what is being ended may still ask
+// the supervisor, and the caller may send signals.
+func (c *Cmd) pause(wait time.Duration) {
+	timer := time.AfterFunc(wait, c.waiting.Wake)
+	defer timer.Stop()
+	asked, err := c.waiting.Block(c.domain.listener)
+	if err != nil {
+		time.Sleep(wait)
+		return
+	}
+	if asked {
+		c.domain.serve()
+	}
+	c.domain.runQueued()
 }
 
 // RawTerminal is what the caller's terminal, which this process makes raw, is to

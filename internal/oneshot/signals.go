@@ -35,6 +35,19 @@ func waiting(handle func(sigpipe.Signal), stopped func()) sandbox.Waiting {
 // same process group.
 func (r *run) pass(s sigpipe.Signal) {
 	if !s.FromKernel() {
-		_ = r.cmd.Signal(s.Number)
+		r.send(s.Number)
+	}
+}
+
+// send passes a signal on. Once the command has ended, one that would have
+// ended it means that what it left behind has no more time.
+func (r *run) send(sig unix.Signal) {
+	if r.cmd.State == nil {
+		_ = r.cmd.Signal(sig)
+		return
+	}
+	switch sig {
+	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT:
+		r.cmd.Hurry()
 	}
 }
