@@ -175,7 +175,7 @@ func (d *Domain) assemble(r threadReady) (*Domain, error) {
 	if d.ruleset != nil {
 		for _, path := range d.ruleset.Split {
 			d.notices = append(d.notices, sandboxpolicy.Notice{Kind: sandboxpolicy.NoticeConfigIgnored, Path: path,
-				Text: path + " holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
+				Text: path + " holds secrets or dshx's configuration, so its entries are writable one by one: nothing new can be made in it directly"})
 		}
 	}
 	d.notices = append(d.notices, d.state.unenforced()...)

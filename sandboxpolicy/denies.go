@@ -174,11 +174,19 @@ func (b *builder) addDenies() error {
 		}
 	}
 
-	// What decides about the next run must not be written by this one.
-	for i, path := range [...]string{b.xdgConf, configFile(b.user)} {
-		if path != "" && (i == 0 || b.xdgConf == "" || !within(path, b.xdgConf)) {
-			b.deny(PathRule{Path: path, Access: Write, why: whyOwnConfig, Rule: Rule{"dshx's own configuration", originPreset}})
+	// What decides about the next run must not be written by this one. A file
+	// that --config names may be anywhere, in the workspace too: like a deny that
+	// a person gives it must not make the whole root useless.
+	const text = "dshx's own configuration"
+	if b.xdgConf != "" {
+		b.deny(PathRule{Path: b.xdgConf, Access: Write, why: whyOwnConfig, Rule: Rule{text, originPreset}})
+	}
+	if path := configFile(b.user); path != "" && (b.xdgConf == "" || !within(path, b.xdgConf)) {
+		origin := originPreset // a link in the directory led to it
+		if b.req.ConfigFile != "" {
+			origin = originFlag
 		}
+		b.deny(PathRule{Path: path, Access: Write, why: whyOwnConfig, Rule: Rule{text + " " + path, origin}})
 	}
 
 	for _, l := range b.layers() {
