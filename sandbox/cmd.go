@@ -64,26 +64,27 @@ type Cmd struct {
 	lookErr error
 	denials recorder
 
-	program   string // the file that was executed, absolute
-	mark      uint64
-	started   time.Time
-	copies    sync.WaitGroup
-	copyErr   error
-	copyMu    sync.Mutex
-	nullFD    int         // -1: not needed so far; ours, once the command has its own
-	closers   []io.Closer // likewise
-	pipes     []*os.File  // ours, until the copying has ended
-	exited    chan struct{}
-	cancelled chan struct{}
-	monitor   *spawn.Monitor
-	orphan    *unix.WaitStatus // the command's, once its monitor is gone
-	feed      func()           // copies Stdin to the command
-	drains    []func()         // copy the command's output
-	waiting   Waiting
-	exclusive bool
-	hurry     bool         // what is left behind has no time left
-	strangers map[int]bool // with exclusive: not the command's; nil: there can't be any
-	waited    bool
+	program     string // the file that was executed, absolute
+	mark        uint64
+	started     time.Time
+	copies      sync.WaitGroup
+	copyErr     error
+	copyMu      sync.Mutex
+	nullFD      int         // -1: not needed so far; ours, once the command has its own
+	closers     []io.Closer // likewise
+	pipes       []*os.File  // ours, until the copying has ended
+	exited      chan struct{}
+	cancelled   chan struct{}
+	monitor     *spawn.Monitor
+	orphan      *unix.WaitStatus // the command's, once its monitor is gone
+	monitorGone bool
+	feed        func()   // copies Stdin to the command
+	drains      []func() // copy the command's output
+	waiting     Waiting
+	exclusive   bool
+	hurry       bool         // what is left behind has no time left
+	strangers   map[int]bool // with exclusive: not the command's; nil: there can't be any
+	waited      bool
 }
 
 // Terminal is a pseudo-terminal for a command.

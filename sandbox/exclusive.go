@@ -14,9 +14,9 @@ import (
 // command runs.
 type Waiting struct {
 	// Block returns when something may have happened: a child has changed its
-	// state (SIGCHLD), Wake was called, or fd, unless it is -1, can be read.
-	// It may return for no reason.
-	Block func(fd int) (readable bool, err error)
+	// state (SIGCHLD), Wake was called, or one of the descriptors, which may be
+	// -1, can be read; readable is the first one's. It may return for no reason.
+	Block func(fd, also int) (readable bool, err error)
 	// Wake makes Block return, from any thread.
 	Wake func()
 	// Stopped, if not nil, is called when the command was stopped by a signal.
@@ -65,7 +65,11 @@ func (c *Cmd) awaitExclusive() (unix.WaitStatus, error) {
 		}
 		// Most commands never ask the supervisor for anything: it starts when
 		// one does.
-		asked, err := c.waiting.Block(c.domain.listener)
+		reports := -1
+		if c.monitor != nil && !c.monitorGone {
+			reports = c.monitor.ReportFD()
+		}
+		asked, err := c.waiting.Block(c.domain.listener, reports)
 		if err != nil {
 			return 0, err
 		}
@@ -84,6 +88,7 @@ func (c *Cmd) look() (status unix.WaitStatus, ended bool, err error) {
 		for {
 			st, some, err := c.monitor.Poll()
 			if errors.Is(err, io.EOF) {
+				c.monitorGone = true
 				st, ended = c.withoutMonitor()
 				return st, ended, nil
 			}
@@ -197,7 +202,7 @@ func (c *Cmd) Hurry() { c.hurry = true }
 func (c *Cmd) pause(wait time.Duration) {
 	timer := time.AfterFunc(wait, c.waiting.Wake)
 	defer timer.Stop()
-	asked, err := c.waiting.Block(c.domain.listener)
+	asked, err := c.waiting.Block(c.domain.listener, -1)
 	if err != nil {
 		time.Sleep(wait)
 		return

@@ -14,8 +14,8 @@ var passed = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT,
 // alike: handle gets each signal.
 func waiting(handle func(sigpipe.Signal), stopped func()) sandbox.Waiting {
 	return sandbox.Waiting{
-		Block: func(fd int) (bool, error) {
-			some, readable, err := sigpipe.Wait(fd)
+		Block: func(fd, also int) (bool, error) {
+			some, readable, err := sigpipe.Wait(fd, also)
 			if !some || err != nil {
 				return readable, err
 			}
