@@ -316,6 +316,9 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 	pr := &Process{pidfd: -1}
 	var err error
 	if slave != nil {
+		// It takes its terminal's foreground before exec, and the supervisor is
+		// asked about that.
+		d.serve()
 		if c.monitor, err = plan.StartMonitor(int(slave.Fd())); err == nil {
 			pr.Pid = c.monitor.Command
 			pr.pidfd, _ = unix.PidfdOpen(pr.Pid, 0)

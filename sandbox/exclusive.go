@@ -193,6 +193,26 @@ func (c *Cmd) EndLeftBehind() []int {
 	return pids
 }
 
+// Pause stops what of the command runs, calls stop, which is to stop this
+// process, and lets it go on. While this process is stopped it answers no call
+// and keeps no deadline, and a command can bring that about by stopping itself.
+func (c *Cmd) Pause(stop func()) {
+	held := map[int]bool{}
+	for more := true; more; { // until nothing new has been started meanwhile
+		more = false
+		for _, pid := range c.Tree() {
+			if !held[pid] && !proctree.Stopped(pid) {
+				_ = proctree.Signal(pid, c.mark, ^uint64(0), unix.SIGSTOP)
+				held[pid], more = true, true
+			}
+		}
+	}
+	stop()
+	for pid := range held {
+		_ = proctree.Signal(pid, c.mark, ^uint64(0), unix.SIGCONT)
+	}
+}
+
 // Hurry leaves the processes that EndLeftBehind is ending no further time. It
 // is for Waiting.Block's thread.
 func (c *Cmd) Hurry() { c.hurry = true }

@@ -266,7 +266,7 @@ func (t *session) stopped() {
 	t.outer.restore()
 	// SIGSTOP, and not SIGTSTP with its default action: the kernel ignores
 	// the latter in an orphaned process group. The whole job stops.
-	_ = unix.Kill(0, unix.SIGSTOP)
+	t.r.cmd.Pause(func() { _ = unix.Kill(0, unix.SIGSTOP) })
 	// Continued: handled by the signal loop.
 }
 

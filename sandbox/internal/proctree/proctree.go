@@ -202,6 +202,16 @@ func stat(pid int) (ppid int, ended, ok bool) {
 	return ppid, (f[0] == "Z" || f[0] == "X") && (f[17] == "0" || f[17] == "1"), err == nil
 }
 
+// Stopped reports a process that a signal or a tracer has stopped.
+func Stopped(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	i := strings.LastIndexByte(string(b), ')')
+	return i >= 0 && i+2 < len(b) && (b[i+2] == 'T' || b[i+2] == 't')
+}
+
 // Parent returns the parent of a process, 0 when it can't be found.
 func Parent(pid int) int {
 	ppid, _, ok := stat(pid)

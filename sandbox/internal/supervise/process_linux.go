@@ -49,6 +49,9 @@ func (w *worker) own() bool { return w.process() == os.Getpid() }
 // onGroup judges a call on process group pgid. A group is of the sandbox when
 // all its members are: a process outside doesn't join one that it doesn't know.
 func (w *worker) onGroup(pgid int, what string) answer {
+	if pgid > 0 && w.s.o.Judge.Inside(pgid) {
+		return proceed // it was made inside, by its leader or for it
+	}
 	members, ok := groupMembers(pgid)
 	if !ok {
 		return failed(unix.EPERM)
@@ -255,6 +258,59 @@ func (w *worker) pidfdProcess(fd int) (int, bool) {
 		return 0, false
 	}
 	n, err := strconv.Atoi(strings.TrimPrefix(path, "/proc/"))
+	return n, err == nil
+}
+
+// setpgid(pid, pgid). A member of a group can have all of it stopped, by reading
+// a terminal that has another foreground group: tty_ioctl(4), setpgid(2).
+func sysSetpgid(w *worker, a *[6]uint64) answer {
+	pid, pgid := int(int32(a[0])), int(int32(a[1]))
+	if pid == 0 {
+		pid = w.process()
+	}
+	if w.own() || pgid <= 0 || pgid == pid {
+		return proceed
+	}
+	if r := w.onGroup(pgid, "joining"); !r.cont && r.err != unix.ESRCH {
+		return r
+	}
+	return proceed
+}
+
+// setForeground answers ioctl(TIOCSPGRP), which acts on the caller's own
+// controlling terminal and no other: the descriptor may be replaced meanwhile,
+// the terminal can't become this process's. That one is the caller's of dshx,
+// and so are its keys.
+func (w *worker) setForeground() answer {
+	mine, ok := controllingTerminal("self")
+	if !ok {
+		return failed(unix.ENOTTY)
+	}
+	its, ok := controllingTerminal(strconv.Itoa(w.process()))
+	if !w.valid() {
+		return failed(unix.ESRCH)
+	}
+	if w.own() || ok && its != 0 && its != mine {
+		return proceed
+	}
+	if its == 0 {
+		return failed(unix.ENOTTY)
+	}
+	return w.deny(sandboxpolicy.OpSignal, "foreground process group of the terminal", "",
+		sandboxpolicy.Verdict{Rule: otherProcess.Rule, Remedy: "give the command a terminal of its own: --tty always"}, unix.EPERM)
+}
+
+// controllingTerminal is the device number in /proc/PID/stat, 0 for none.
+func controllingTerminal(pid string) (int, bool) {
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 5 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(string(f[4]))
 	return n, err == nil
 }
 
