@@ -214,6 +214,9 @@ func (b *builder) addDenies() error {
 			}
 		}
 	}
+	if err := b.addAliases(); err != nil {
+		return err
+	}
 	b.indexDenies()
 	return nil
 }
@@ -311,35 +314,34 @@ func (b *builder) denyGlob(g *glob, r PathRule) {
 		b.denyLiteral(lit, r)
 		return
 	}
+	dir := g.dir()
+	if real, _, err := b.r.real(dir); err == nil {
+		dir = real
+	}
+	b.denyPattern(g, dir, r)
+}
+
+// denyPattern denies what g says behind its literal part, in dir.
+func (b *builder) denyPattern(g *glob, dir string, r PathRule) {
 	n := 0
 	for n < len(g.lit) && g.lit[n] {
 		n++
 	}
-	add := func(dir string) {
-		ng := &glob{}
-		for _, s := range strings.Split(dir, "/") {
-			if s != "" {
-				ng.segs, ng.lit = append(ng.segs, s), append(ng.lit, true)
-			}
+	ng := &glob{}
+	for _, s := range strings.Split(dir, "/") {
+		if s != "" {
+			ng.segs, ng.lit = append(ng.segs, s), append(ng.lit, true)
 		}
-		ng.segs, ng.lit = append(ng.segs, g.segs[n:]...), append(ng.lit, g.lit[n:]...)
-		if len(ng.segs) > maxSegs {
-			// Longer than positions fit: the directory itself is denied,
-			// which is more than was asked, never less.
-			b.denyLiteral(dir, r)
-			return
-		}
-		q := r
-		q.Glob, q.pat, q.Path, q.Dir = true, ng, ng.String(), dir
-		b.deny(q)
 	}
-	dir := g.dir()
-	real, _, err := b.r.real(dir)
-	if err != nil {
-		add(dir)
+	ng.segs, ng.lit = append(ng.segs, g.segs[n:]...), append(ng.lit, g.lit[n:]...)
+	if len(ng.segs) > maxSegs {
+		// Longer than positions fit: the directory itself is denied, which is
+		// more than was asked, never less.
+		b.denyLiteral(dir, r)
 		return
 	}
-	add(real)
+	r.Glob, r.pat, r.Path, r.Dir = true, ng, ng.String(), dir
+	b.deny(r)
 }
 
 // denyLiteral denies the name, and what it leads to if it is a link: the
