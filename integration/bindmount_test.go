@@ -63,3 +63,24 @@ func TestSecrets_ShownTwiceByABindMount(t *testing.T) {
 		}
 	})
 }
+
+// Of a secret file with further names beside what is granted, none opens it.
+func TestSecrets_HardLinked(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		secret := e.Write(filepath.Join(e.H, ".netrc"), "the key", 0o600)
+		beside := filepath.Join(e.H, "other-name")
+		if err := os.Link(secret, beside); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []string{secret, beside} {
+			if r := e.Outside("cat", f); r.Exit != 0 {
+				t.Errorf("control: %s", r)
+			}
+			for _, flags := range [][]string{nil, {"--read", beside}, {"--write", e.H}} {
+				if r := e.Run(Opts{Flags: flags}, "cat", f); r.Exit == 0 || strings.Contains(r.Stdout, "the key") {
+					t.Errorf("%v: %s", flags, r)
+				}
+			}
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -337,9 +338,36 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 // afterStart does what needs not be there before the command runs.
 func (c *Cmd) afterStart() {
 	d := c.domain
+	if d.guard != nil {
+		preferForOOM(c.Process.Pid)
+	}
 	if !d.here || !c.exclusive {
 		d.first.Do(d.serve)
 	}
+}
+
+// preferForOOM makes the kernel's out-of-memory killer take the command's
+// processes before this one: with a process it kills all that share its memory
+// (mm/oom_kill.c), the guard here, and nothing would be left to end the command.
+// A tenth of the memory is more than this process has, where that is scarce.
+func preferForOOM(pid int) {
+	const tenth = 100
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // it has ended
+	}
+	defer unix.Close(fd)
+	var b [16]byte
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return
+	}
+	adj, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil {
+		return
+	}
+	// The command can't take it back: /proc isn't writable for it.
+	_, _ = unix.Pwrite(fd, []byte(strconv.Itoa(min(adj+tenth, 1000))), 0)
 }
 
 func (d *Domain) forget(c *Cmd) {

@@ -370,14 +370,15 @@ func (b *builder) denyLiteral(path string, r PathRule) {
 		}
 		return
 	}
-	if b.r.kindOf(name) == entryLink {
-		if real, _, err := b.r.real(name); err == nil && real != name {
+	kind := b.r.kindOf(name)
+	if kind == entryLink {
+		if real, kind, err := b.r.real(name); err == nil && real != name {
 			q := r
-			q.Path = real
+			q.Path, q.File = real, kind == entryFile
 			b.deny(q)
 		}
 	}
-	r.Path = name
+	r.Path, r.File = name, kind == entryFile
 	b.deny(r)
 }
 

@@ -50,6 +50,10 @@ type Build struct {
 	handled uint64
 	split   map[string]sandboxpolicy.Access // directories whose entries must be judged one by one, for which grants
 
+	// linked are denied files that have further names, each of which a rule for
+	// the file would open.
+	linked map[file]bool
+
 	tasks []task
 	next  atomic.Int64
 	busy  sync.WaitGroup
@@ -58,6 +62,9 @@ type Build struct {
 	out *Ruleset
 	err error
 }
+
+// file is an inode.
+type file struct{ dev, ino uint64 }
 
 // task is one grant, or with entries the entries of a directory.
 type task struct {
@@ -211,12 +218,33 @@ func (b *Build) splits() {
 			b.above(d.Dir, a)
 		case d.Glob: // a gap; see package sandbox
 		default:
+			b.findLinks(&d)
 			b.above(d.Path, a)
 			for _, e := range d.Except {
 				b.above(e, a)
 			}
 		}
 	}
+}
+
+func (b *Build) findLinks(d *sandboxpolicy.PathRule) {
+	var st unix.Stat_t
+	if !d.File || d.Access&sandboxpolicy.Read == 0 || unix.Lstat(d.Path, &st) != nil || st.Nlink < 2 {
+		return
+	}
+	if b.linked == nil {
+		b.linked = map[file]bool{}
+	}
+	b.linked[file{st.Dev, st.Ino}] = true
+}
+
+// isLinked reports that what fd is open on is a denied file by another name.
+func (b *Build) isLinked(fd int) bool {
+	if b.linked == nil {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && b.linked[file{st.Dev, st.Ino}]
 }
 
 // enforceable leaves out built-in denies of system files that the mode of the
@@ -295,6 +323,9 @@ func (w *worker) grant(path string, rights uint64) error {
 		return nil
 	}
 	defer unix.Close(fd)
+	if w.b.isLinked(fd) {
+		return nil
+	}
 	if w.b.split[path]&accessOf(rights) == 0 {
 		return w.rule(fd, rights)
 	}
@@ -388,7 +419,10 @@ func (w *worker) entry(dir int, name *byte, path []byte, kind byte, rights uint6
 	if e != 0 {
 		return nil // it has gone
 	}
-	err := w.ruleFor(int(fd), kind, rights)
+	var err error
+	if kind == unix.DT_DIR || !w.b.isLinked(int(fd)) {
+		err = w.ruleFor(int(fd), kind, rights)
+	}
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
 	return err
 }
