@@ -559,3 +559,62 @@ func TestF1_17_ForgedGitPointers(t *testing.T) {
 func (e *Env) gitConfig() {
 	e.Write(filepath.Join(e.H, ".gitconfig"), "[user]\n\tname = T\n\temail = t@example.com\n[init]\n\tdefaultBranch = main\n")
 }
+
+// dshx's own configuration decides about the next run, and stays as it is,
+// wherever the writable folder lies: a command that could write it would have
+// the next one run unconfined.
+func TestOwnConfig_StaysAsItIs(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		conf := filepath.Join(e.H, ".config")
+		file := e.Write(filepath.Join(conf, "dshx/config.toml"), "preset = \"workspace-write\"\n")
+		e.Write(filepath.Join(conf, "tool/rc"), "x")
+		linked := e.Write(filepath.Join(e.H, "dotfiles/dshx.toml"), "preset = \"workspace-write\"\n")
+		e.Mkdir(filepath.Join(e.H, "dotfiles/tool"))
+		attempts := func(file string) []string {
+			dir := filepath.Dir(file)
+			return []string{
+				"echo x > " + file, "echo x > " + dir + "/new && mv " + dir + "/new " + file, "mv " + dir + " " + dir + ".x", "rm " + file,
+				"ln -f " + e.W + "/f " + file, "mkdir -p " + dir + "/conf.d",
+			}
+		}
+		e.Write(filepath.Join(e.W, "f"), "x")
+		for _, c := range []struct {
+			name, dir string
+			flags     []string
+			file      string
+		}{
+			{"workspace above it", conf, nil, file},
+			{"workspace is its directory", filepath.Dir(file), nil, file},
+			{"granted above it", e.W, []string{"--write", conf}, file},
+			{"home", e.W, []string{"--write", e.H}, file},
+			{"link into the workspace", filepath.Join(e.H, "dotfiles"), nil, linked},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				e := e.With(t)
+				if c.file == linked {
+					if err := os.Remove(file); err != nil {
+						t.Fatal(err)
+					}
+					e.Symlink(linked, file)
+				}
+				check := Unchanged(t, filepath.Dir(c.file))
+				for _, a := range attempts(c.file) {
+					if r := e.Sh(Opts{Dir: c.dir, Flags: c.flags}, a); r.Exit == 0 {
+						t.Errorf("%s: not refused", a)
+					}
+				}
+				check()
+			})
+		}
+		// Control: beside it, work goes on.
+		e.Sh(Opts{Dir: conf}, "echo y > tool/rc && echo z > tool/new && mv tool/new tool/rc").OK(t)
+		e.Sh(Opts{Dir: filepath.Join(e.H, "dotfiles")}, "echo z > tool/new").OK(t)
+
+		// A file that --config names in the workspace can't be kept, and dshx says so.
+		own := e.Write(filepath.Join(e.W, "own.toml"), "preset = \"workspace-write\"\n")
+		r := e.Sh(Opts{Flags: []string{"--config", own}}, "echo x > new").OK(t)
+		if !strings.Contains(r.Stderr, "not enforced") || !strings.Contains(r.Stderr, own) || !r.Enforcement().Has("write") {
+			t.Errorf("the gap isn't named: %s", r)
+		}
+	})
+}

@@ -377,3 +377,63 @@ func TestF3_KilledWhileItStarts(t *testing.T) {
 		}
 	})
 }
+
+// What a command left behind on its terminal ends with it, though it never
+// stops printing.
+func TestLeftBehind_PrintingOnATerminal(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		for name, script := range map[string]string{
+			"flood":   "yes & sleep 0.2; exit 3",
+			"session": "setsid yes & sleep 0.2; exit 3",
+			"lines":   "while :; do echo tick; sleep 0.02; done & sleep 0.2; exit 3",
+			"ignores": "sh -c 'trap \"\" TERM HUP; while :; do echo tick; sleep 0.02; done' & sleep 0.2; exit 3",
+		} {
+			t.Run(name, func(t *testing.T) {
+				e := e.With(t)
+				term := e.Pty(Opts{}, e.DshxArgv(Opts{StatusFD: -1, Flags: []string{"--kill-after", "1s"}}, "sh", "-c", script)...)
+				if code := term.Wait(20 * time.Second); code != 3 {
+					t.Errorf("status %d, want the command's 3", code)
+				}
+				e.NothingLeft(time.Second)
+			})
+		}
+	})
+}
+
+// What ends at SIGTERM may still need the supervisor, which mustn't wait for
+// it to end.
+func TestLeftBehind_MayAskTheSupervisor(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		f := e.Write(filepath.Join(e.W, "f"), "x", 0o644)
+		began := time.Now()
+		e.Sh(Opts{}, "sh -c 'trap \"chmod 600 f; exit\" TERM; touch ready; while :; do sleep 0.05; done' & while ! [ -e ready ]; do sleep 0.01; done").OK(t)
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("took %v: it was killed and not heard", took)
+		}
+		if st, err := os.Stat(f); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v, %v: the handler didn't finish", st.Mode(), err)
+		}
+	})
+}
+
+// A second request to end leaves what was left behind no more time.
+func TestLeftBehind_Hurry(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		for _, flags := range [][]string{nil, {"--tty", "always"}} {
+			p := e.f3Start(Opts{}, e.DshxArgv(Opts{StatusFD: -1, Flags: append([]string{"--kill-after", "60s"}, flags...)}, "sh", "-c",
+				"sh -c 'trap \"\" HUP; trap \"echo asked >> asked\" TERM; touch ready; while :; do sleep 0.05; done' & while ! [ -e ready ]; do sleep 0.01; done")...)
+			asked := filepath.Join(e.W, "asked")
+			eventually(t, 10*time.Second, "what was left behind is asked to end", func() bool { return Exists(asked) })
+			p.Signal(syscall.SIGTERM)
+			if code := p.Wait(10 * time.Second); code != 0 {
+				t.Errorf("%v: status %d, want the command's 0", flags, code)
+			}
+			e.NothingLeft(time.Second)
+			for _, name := range []string{"asked", "ready"} {
+				if err := os.Remove(filepath.Join(e.W, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}

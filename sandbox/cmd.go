@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -64,25 +65,27 @@ type Cmd struct {
 	lookErr error
 	denials recorder
 
-	program   string // the file that was executed, absolute
-	mark      uint64
-	started   time.Time
-	copies    sync.WaitGroup
-	copyErr   error
-	copyMu    sync.Mutex
-	nullFD    int         // -1: not needed so far; ours, once the command has its own
-	closers   []io.Closer // likewise
-	pipes     []*os.File  // ours, until the copying has ended
-	exited    chan struct{}
-	cancelled chan struct{}
-	monitor   *spawn.Monitor
-	orphan    *unix.WaitStatus // the command's, once its monitor is gone
-	feed      func()           // copies Stdin to the command
-	drains    []func()         // copy the command's output
-	waiting   Waiting
-	exclusive bool
-	strangers map[int]bool // with exclusive: not the command's; nil: there can't be any
-	waited    bool
+	program     string // the file that was executed, absolute
+	mark        uint64
+	started     time.Time
+	copies      sync.WaitGroup
+	copyErr     error
+	copyMu      sync.Mutex
+	nullFD      int         // -1: not needed so far; ours, once the command has its own
+	closers     []io.Closer // likewise
+	pipes       []*os.File  // ours, until the copying has ended
+	exited      chan struct{}
+	cancelled   chan struct{}
+	monitor     *spawn.Monitor
+	orphan      *unix.WaitStatus // the command's, once its monitor is gone
+	monitorGone bool
+	feed        func()   // copies Stdin to the command
+	drains      []func() // copy the command's output
+	waiting     Waiting
+	exclusive   bool
+	hurry       bool         // what is left behind has no time left
+	strangers   map[int]bool // with exclusive: not the command's; nil: there can't be any
+	waited      bool
 }
 
 // Terminal is a pseudo-terminal for a command.
@@ -314,6 +317,9 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 	pr := &Process{pidfd: -1}
 	var err error
 	if slave != nil {
+		// It takes its terminal's foreground before exec, and the supervisor is
+		// asked about that.
+		d.serve()
 		if c.monitor, err = plan.StartMonitor(int(slave.Fd())); err == nil {
 			pr.Pid = c.monitor.Command
 			pr.pidfd, _ = unix.PidfdOpen(pr.Pid, 0)
@@ -332,9 +338,36 @@ func (c *Cmd) spawn(plan *spawn.Command, slave *os.File) error {
 // afterStart does what needs not be there before the command runs.
 func (c *Cmd) afterStart() {
 	d := c.domain
+	if d.guard != nil {
+		preferForOOM(c.Process.Pid)
+	}
 	if !d.here || !c.exclusive {
 		d.first.Do(d.serve)
 	}
+}
+
+// preferForOOM makes the kernel's out-of-memory killer take the command's
+// processes before this one: with a process it kills all that share its memory
+// (mm/oom_kill.c), the guard here, and nothing would be left to end the command.
+// A tenth of the memory is more than this process has, where that is scarce.
+func preferForOOM(pid int) {
+	const tenth = 100
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // it has ended
+	}
+	defer unix.Close(fd)
+	var b [16]byte
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return
+	}
+	adj, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil {
+		return
+	}
+	// The command can't take it back: /proc isn't writable for it.
+	_, _ = unix.Pwrite(fd, []byte(strconv.Itoa(min(adj+tenth, 1000))), 0)
 }
 
 func (d *Domain) forget(c *Cmd) {

@@ -57,6 +57,7 @@ type Domain struct {
 	listener int               // until the supervisor has it
 	places   []supervise.Place // where the filter hands names over
 	filters  int               // on the thread, where there are places
+	signals  bool              // the filter hands signals over, the thread's own too
 	server   *supervise.Server
 	served   chan struct{}
 
@@ -175,12 +176,12 @@ func (d *Domain) assemble(r threadReady) (*Domain, error) {
 	if d.ruleset != nil {
 		for _, path := range d.ruleset.Split {
 			d.notices = append(d.notices, sandboxpolicy.Notice{Kind: sandboxpolicy.NoticeConfigIgnored, Path: path,
-				Text: path + " holds secrets, so its entries are writable one by one: nothing new can be made in it directly"})
+				Text: path + " holds secrets or dshx's configuration, so its entries are writable one by one: nothing new can be made in it directly"})
 		}
 	}
 	d.notices = append(d.notices, d.state.unenforced()...)
 	d.listener = r.listener
-	if len(d.places) > 0 {
+	if len(d.places) > 0 || d.signals {
 		// This thread's own calls are handed over too now, and it would wait
 		// for a supervisor that it hasn't started.
 		d.serve()
@@ -190,7 +191,9 @@ func (d *Domain) assemble(r threadReady) (*Domain, error) {
 
 // serve starts the supervisor. What it is asked before waits for it.
 func (d *Domain) serve() {
-	if d.listener < 0 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.listener < 0 || d.closed {
 		return
 	}
 	d.server = supervise.New(d.listener, supervise.Options{
@@ -316,6 +319,7 @@ func (d *Domain) installFilter() (listener int, nested bool, err error) {
 			if o.Names {
 				d.places, d.filters = places, seccomp.Filters()
 			}
+			d.signals = o.Signals && o.Listener
 			return fd, nested, nil
 		case errors.Is(err, seccomp.ErrListenerBusy) && o.Listener:
 			o.Listener, o.Names, nested = false, false, true

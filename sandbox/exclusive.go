@@ -14,9 +14,9 @@ import (
 // command runs.
 type Waiting struct {
 	// Block returns when something may have happened: a child has changed its
-	// state (SIGCHLD), Wake was called, or fd, unless it is -1, can be read.
-	// It may return for no reason.
-	Block func(fd int) (readable bool, err error)
+	// state (SIGCHLD), Wake was called, or one of the descriptors, which may be
+	// -1, can be read; readable is the first one's. It may return for no reason.
+	Block func(fd, also int) (readable bool, err error)
 	// Wake makes Block return, from any thread.
 	Wake func()
 	// Stopped, if not nil, is called when the command was stopped by a signal.
@@ -65,7 +65,11 @@ func (c *Cmd) awaitExclusive() (unix.WaitStatus, error) {
 		}
 		// Most commands never ask the supervisor for anything: it starts when
 		// one does.
-		asked, err := c.waiting.Block(c.domain.listener)
+		reports := -1
+		if c.monitor != nil && !c.monitorGone {
+			reports = c.monitor.ReportFD()
+		}
+		asked, err := c.waiting.Block(c.domain.listener, reports)
 		if err != nil {
 			return 0, err
 		}
@@ -84,6 +88,7 @@ func (c *Cmd) look() (status unix.WaitStatus, ended bool, err error) {
 		for {
 			st, some, err := c.monitor.Poll()
 			if errors.Is(err, io.EOF) {
+				c.monitorGone = true
 				st, ended = c.withoutMonitor()
 				return st, ended, nil
 			}
@@ -180,12 +185,52 @@ func (c *Cmd) EndLeftBehind() []int {
 	}
 	deadline := time.Now().Add(grace)
 	for wait := 200 * time.Microsecond; c.anyLeft(); wait = min(2*wait, 20*time.Millisecond) {
-		if time.Now().After(deadline) {
+		if c.hurry || time.Now().After(deadline) {
 			c.SignalTree(unix.SIGKILL)
 		}
-		time.Sleep(wait)
+		c.pause(wait)
 	}
 	return pids
+}
+
+// Pause stops what of the command runs, calls stop, which is to stop this
+// process, and lets it go on. While this process is stopped it answers no call
+// and keeps no deadline, and a command can bring that about by stopping itself.
+func (c *Cmd) Pause(stop func()) {
+	held := map[int]bool{}
+	for more := true; more; { // until nothing new has been started meanwhile
+		more = false
+		for _, pid := range c.Tree() {
+			if !held[pid] && !proctree.Stopped(pid) {
+				_ = proctree.Signal(pid, c.mark, ^uint64(0), unix.SIGSTOP)
+				held[pid], more = true, true
+			}
+		}
+	}
+	stop()
+	for pid := range held {
+		_ = proctree.Signal(pid, c.mark, ^uint64(0), unix.SIGCONT)
+	}
+}
+
+// Hurry leaves the processes that EndLeftBehind is ending no further time. It
+// is for Waiting.Block's thread.
+func (c *Cmd) Hurry() { c.hurry = true }
+
+// pause waits a while as for the command: what is being ended may still ask
+// the supervisor, and the caller may send signals.
+func (c *Cmd) pause(wait time.Duration) {
+	timer := time.AfterFunc(wait, c.waiting.Wake)
+	defer timer.Stop()
+	asked, err := c.waiting.Block(c.domain.listener, -1)
+	if err != nil {
+		time.Sleep(wait)
+		return
+	}
+	if asked {
+		c.domain.serve()
+	}
+	c.domain.runQueued()
 }
 
 // RawTerminal is what the caller's terminal, which this process makes raw, is to

@@ -174,11 +174,19 @@ func (b *builder) addDenies() error {
 		}
 	}
 
-	// What decides about the next run must not be written by this one.
-	for i, path := range [...]string{b.xdgConf, configFile(b.user)} {
-		if path != "" && (i == 0 || b.xdgConf == "" || !within(path, b.xdgConf)) {
-			b.deny(PathRule{Path: path, Access: Write, why: whyOwnConfig, Rule: Rule{"dshx's own configuration", originPreset}})
+	// What decides about the next run must not be written by this one. A file
+	// that --config names may be anywhere, in the workspace too: like a deny that
+	// a person gives it must not make the whole root useless.
+	const text = "dshx's own configuration"
+	if b.xdgConf != "" {
+		b.deny(PathRule{Path: b.xdgConf, Access: Write, why: whyOwnConfig, Rule: Rule{text, originPreset}})
+	}
+	if path := configFile(b.user); path != "" && (b.xdgConf == "" || !within(path, b.xdgConf)) {
+		origin := originPreset // a link in the directory led to it
+		if b.req.ConfigFile != "" {
+			origin = originFlag
 		}
+		b.deny(PathRule{Path: path, Access: Write, why: whyOwnConfig, Rule: Rule{text + " " + path, origin}})
 	}
 
 	for _, l := range b.layers() {
@@ -205,6 +213,9 @@ func (b *builder) addDenies() error {
 				return &UsageError{f.flag, problem}
 			}
 		}
+	}
+	if err := b.addAliases(); err != nil {
+		return err
 	}
 	b.indexDenies()
 	return nil
@@ -303,35 +314,34 @@ func (b *builder) denyGlob(g *glob, r PathRule) {
 		b.denyLiteral(lit, r)
 		return
 	}
+	dir := g.dir()
+	if real, _, err := b.r.real(dir); err == nil {
+		dir = real
+	}
+	b.denyPattern(g, dir, r)
+}
+
+// denyPattern denies what g says behind its literal part, in dir.
+func (b *builder) denyPattern(g *glob, dir string, r PathRule) {
 	n := 0
 	for n < len(g.lit) && g.lit[n] {
 		n++
 	}
-	add := func(dir string) {
-		ng := &glob{}
-		for _, s := range strings.Split(dir, "/") {
-			if s != "" {
-				ng.segs, ng.lit = append(ng.segs, s), append(ng.lit, true)
-			}
+	ng := &glob{}
+	for _, s := range strings.Split(dir, "/") {
+		if s != "" {
+			ng.segs, ng.lit = append(ng.segs, s), append(ng.lit, true)
 		}
-		ng.segs, ng.lit = append(ng.segs, g.segs[n:]...), append(ng.lit, g.lit[n:]...)
-		if len(ng.segs) > maxSegs {
-			// Longer than positions fit: the directory itself is denied,
-			// which is more than was asked, never less.
-			b.denyLiteral(dir, r)
-			return
-		}
-		q := r
-		q.Glob, q.pat, q.Path, q.Dir = true, ng, ng.String(), dir
-		b.deny(q)
 	}
-	dir := g.dir()
-	real, _, err := b.r.real(dir)
-	if err != nil {
-		add(dir)
+	ng.segs, ng.lit = append(ng.segs, g.segs[n:]...), append(ng.lit, g.lit[n:]...)
+	if len(ng.segs) > maxSegs {
+		// Longer than positions fit: the directory itself is denied, which is
+		// more than was asked, never less.
+		b.denyLiteral(dir, r)
 		return
 	}
-	add(real)
+	r.Glob, r.pat, r.Path, r.Dir = true, ng, ng.String(), dir
+	b.deny(r)
 }
 
 // denyLiteral denies the name, and what it leads to if it is a link: the
@@ -360,14 +370,15 @@ func (b *builder) denyLiteral(path string, r PathRule) {
 		}
 		return
 	}
-	if b.r.kindOf(name) == entryLink {
-		if real, _, err := b.r.real(name); err == nil && real != name {
+	kind := b.r.kindOf(name)
+	if kind == entryLink {
+		if real, kind, err := b.r.real(name); err == nil && real != name {
 			q := r
-			q.Path = real
+			q.Path, q.File = real, kind == entryFile
 			b.deny(q)
 		}
 	}
-	r.Path = name
+	r.Path, r.File = name, kind == entryFile
 	b.deny(r)
 }
 

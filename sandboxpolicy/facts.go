@@ -25,6 +25,16 @@ type Facts interface {
 	// OtherHomes are the homes of the ordinary accounts (uid 1000 and up),
 	// the caller's own included or not.
 	OtherHomes() []string
+	// Mounts are the mounts that this process sees, a later one over an
+	// earlier one at the same point.
+	Mounts() ([]Mount, error)
+}
+
+// Mount is a directory, or a file, that shows a part of a file system.
+type Mount struct {
+	Device string // which file system: its major and minor number
+	Root   string // the part, as a path in it
+	Point  string // where it is shown
 }
 
 // MaxConfigBytes is the size up to which files are read.
@@ -57,7 +67,7 @@ var (
 
 // ReadFile reads a regular file of at most MaxConfigBytes.
 func (OSFacts) ReadFile(path string) ([]byte, error) {
-	data, err := readSmall(path)
+	data, err := readSmall(path, MaxConfigBytes)
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 	}
@@ -93,7 +103,7 @@ func (f OSFacts) OtherHomes() []string {
 }
 
 func (OSFacts) accounts(yield func(uid int, home string) bool) {
-	data, err := readSmall(passwdFile)
+	data, err := readSmall(passwdFile, MaxConfigBytes)
 	if err != nil {
 		return
 	}
@@ -122,4 +132,57 @@ func (OSFacts) accounts(yield func(uid int, home string) bool) {
 			return
 		}
 	}
+}
+
+// maxMountBytes bounds the table of mounts: hosts of containers have thousands.
+const maxMountBytes = 64 << 20
+
+// Mounts reads /proc/self/mountinfo.
+func (OSFacts) Mounts() ([]Mount, error) {
+	const path = "/proc/self/mountinfo"
+	data, err := readSmall(path, maxMountBytes)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return parseMounts(string(data)), nil
+}
+
+// parseMounts reads lines "ID PARENT MAJOR:MINOR ROOT POINT …",
+// proc_pid_mountinfo(5).
+func parseMounts(text string) []Mount {
+	mounts := make([]Mount, 0, 64)
+	for text != "" {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		_, line, _ = strings.Cut(line, " ")
+		_, line, _ = strings.Cut(line, " ")
+		var m Mount
+		m.Device, line, _ = strings.Cut(line, " ")
+		m.Root, line, _ = strings.Cut(line, " ")
+		m.Point, _, _ = strings.Cut(line, " ")
+		m.Root, m.Point = unescapeMount(m.Root), unescapeMount(m.Point)
+		if strings.HasPrefix(m.Root, "/") && strings.HasPrefix(m.Point, "/") {
+			mounts = append(mounts, m)
+		}
+	}
+	return mounts
+}
+
+// unescapeMount undoes the octal escapes of space, tab, newline and backslash.
+func unescapeMount(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
 }

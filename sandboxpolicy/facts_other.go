@@ -8,4 +8,4 @@ import "errors"
 // nothing is granted.
 func lookDirect(string) entry { return entry{} }
 
-func readSmall(string) ([]byte, error) { return nil, errors.ErrUnsupported }
+func readSmall(string, int) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -27,10 +27,10 @@ func lookDirect(path string) entry {
 	return entry{kind: entryOther}
 }
 
-// readSmall reads a regular file of at most MaxConfigBytes. It does without
+// readSmall reads a regular file of at most most bytes. It does without
 // package os, whose first open file starts the runtime's poller: a tenth of
 // a millisecond that a short run can do without.
-func readSmall(path string) ([]byte, error) {
+func readSmall(path string, most int) ([]byte, error) {
 	// A FIFO in the workspace must not stop dshx: O_NONBLOCK makes its open
 	// return at once, open(2); the type is judged on the open descriptor.
 	fd, err := ignoringEINTR(func() (int, error) {
@@ -47,13 +47,18 @@ func readSmall(path string) ([]byte, error) {
 	if st.Mode&syscall.S_IFMT != syscall.S_IFREG {
 		return nil, errNotRegular
 	}
-	if st.Size > MaxConfigBytes {
+	if st.Size > int64(most) {
 		return nil, errTooLarge
 	}
 	// One byte more than the size, to see the end; it may grow meanwhile.
-	data := make([]byte, 0, st.Size+1)
+	// What /proc has no size of is longer than a few bytes.
+	size := st.Size + 1
+	if size == 1 {
+		size = 4096
+	}
+	data := make([]byte, 0, size)
 	for {
-		if len(data) > MaxConfigBytes {
+		if len(data) > most {
 			return nil, errTooLarge
 		}
 		if len(data) == cap(data) {

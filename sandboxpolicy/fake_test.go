@@ -17,6 +17,7 @@ type fakeFacts struct {
 	wd      string
 	uid     int
 	account string
+	mounts  []Mount
 	others  []string
 	lstats  int
 }
@@ -100,6 +101,7 @@ func (f *fakeFacts) Getwd() (string, error)     { return f.wd, nil }
 func (f *fakeFacts) Getuid() int                { return f.uid }
 func (f *fakeFacts) AccountHome(uid int) string { return f.account }
 func (f *fakeFacts) OtherHomes() []string       { return f.others }
+func (f *fakeFacts) Mounts() ([]Mount, error)   { return f.mounts, nil }
 
 var baseEnv = []string{"HOME=/home/u", "PATH=/usr/bin:/bin", "LANG=C.UTF-8", "TERM=xterm"}
 

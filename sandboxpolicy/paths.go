@@ -65,6 +65,7 @@ type resolver struct {
 	facts  Facts
 	direct bool // facts is OSFacts itself: ask the system without its allocations
 	seen   map[string]entry
+	via    []string // the links that the last call of real went through
 }
 
 type entry struct {
@@ -127,7 +128,7 @@ func (r *resolver) look(path string) entry {
 // a loop of links.
 func (r *resolver) real(path string) (string, entryKind, error) {
 	cur, kind := "/", entryDir
-	links := 0
+	r.via = r.via[:0]
 	rest := path
 	// As long as rest is the tail of a clean path without links, the next
 	// name's path is a piece of it: nothing is copied.
@@ -170,7 +171,7 @@ func (r *resolver) real(path string) (string, entryKind, error) {
 			cur, kind = next, e.kind
 			continue
 		}
-		if links++; links > maxLinks {
+		if r.via = append(r.via, next); len(r.via) > maxLinks {
 			return "", entryMissing, errLoop
 		}
 		whole = ""

@@ -200,9 +200,9 @@ func TestProperty_VerdictIsTotal(t *testing.T) {
 	})
 }
 
-// TestProperty_ExtentAgreesWithVerdict: what is granted as a whole is
-// allowed everywhere in it, what is refused as a whole nowhere.
-func TestProperty_ExtentAgreesWithVerdict(t *testing.T) {
+// TestProperty_DeniedAgreesWithVerdict: nothing is allowed below what is
+// denied, and nothing is denied below what has no deny in it.
+func TestProperty_DeniedAgreesWithVerdict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, _, err := tryResolve(newFake(propFiles), genRequest.Draw(t, "request"))
 		if err != nil || slices.ContainsFunc(p.Deny(), func(r PathRule) bool { return r.Glob && !r.OneLevel() }) {
@@ -219,11 +219,11 @@ func TestProperty_ExtentAgreesWithVerdict(t *testing.T) {
 				op Op
 			}{{Read, OpRead}, {Write, OpWrite}} {
 				v := p.Verdict(c.op, at)
-				switch e := p.Extent(top, c.a); {
-				case e == ExtentAll && !v.Allow && !strings.HasPrefix(v.Rule.Text, "protected"):
-					t.Fatalf("all of %s, but %s %s: %+v", top, c.op, at, v)
-				case e == ExtentNone && v.Allow:
-					t.Fatalf("nothing of %s, but %s %s: %+v", top, c.op, at, v)
+				switch {
+				case p.Denied(top, c.a) && v.Allow:
+					t.Fatalf("%s is denied, but %s %s: %+v", top, c.op, at, v)
+				case !p.Denied(top, c.a) && !p.denyBelow(top, c.a) && p.Denied(at, c.a):
+					t.Fatalf("nothing is denied below %s, but %s %s: %+v", top, c.op, at, v)
 				}
 			}
 		}

@@ -260,7 +260,12 @@ func (b *builder) readConfigs() error {
 			return err
 		}
 	}
-	b.space, err = b.readConfig(join(b.p.workspace, ".dshx/config.toml"), "workspace-config")
+	own := join(b.p.workspace, ".dshx/config.toml")
+	if real, _, err := b.r.real(own); err == nil && !within(real, b.p.workspace) {
+		// What is wrong in it would be printed.
+		return &ConfigError{File: own, Problem: "leads out of the workspace, to " + real, Expected: "a file of the workspace"}
+	}
+	b.space, err = b.readConfig(own, "workspace-config")
 	if b.user != nil && b.space != nil && b.user.file == b.space.file {
 		b.space = nil // --config named the workspace's own: the user adopts it
 	}
@@ -595,7 +600,7 @@ func (b *builder) addAllows() error {
 // for the exceptions to other homes too.
 func (b *builder) grantPaths() (paths []string, err error) {
 	add := func(path string) {
-		if real, kind, err := b.r.real(path); err == nil && kind != entryMissing {
+		if real, kind, err := b.r.real(path); err == nil && kind != entryMissing && b.ledOut(real) == "" {
 			paths = append(paths, real)
 		}
 	}
@@ -653,6 +658,10 @@ func (b *builder) grant(path, text, origin string, a Access) {
 		b.configIgnored(origin, text, "names nothing that exists")
 		return
 	}
+	if link := b.ledOut(real); link != "" {
+		b.configIgnored(origin, text, "leads out of the workspace by "+link+", which an earlier command can have put there: name "+real+" itself")
+		return
+	}
 	rule := PathRule{Path: real, Access: a, Rule: Rule{text, origin}, why: whyGrant}
 	if a == Write {
 		// A device that is named stays one: it may be written, not replaced.
@@ -661,6 +670,20 @@ func (b *builder) grant(path, text, origin string, a Access) {
 	} else {
 		b.p.read = append(b.p.read, rule)
 	}
+}
+
+// ledOut is the link in the workspace by which the last call of real came to a
+// place outside of it, or "".
+func (b *builder) ledOut(real string) string {
+	if within(real, b.p.workspace) {
+		return ""
+	}
+	for _, link := range b.r.via {
+		if within(link, b.p.workspace) {
+			return link
+		}
+	}
+	return ""
 }
 
 // configPath makes a configuration's path absolute; problem is one sentence.

@@ -152,6 +152,10 @@ type PathRule struct {
 	// not be removed, replaced, created or given other metadata.
 	Sink bool
 
+	// File marks a deny of what was a regular file when the policy was made:
+	// it may have further names.
+	File bool
+
 	why why
 	pat *glob
 }

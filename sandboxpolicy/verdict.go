@@ -16,18 +16,6 @@ func (p *Policy) ProtectedAlone(op Op, path string) bool {
 	return w != nil && !w.Sink && p.protectedName(op, path, w) != ""
 }
 
-// Extent is how much of a tree an access is allowed for.
-type Extent uint8
-
-const (
-	// ExtentNone: nothing in the tree.
-	ExtentNone Extent = iota
-	// ExtentSome: it depends on the entry; look at each.
-	ExtentSome
-	// ExtentAll: everything in the tree, what appears later included.
-	ExtentAll
-)
-
 // Verdict judges one operation on a path that is absolute and resolved (no
 // symbolic links). It is total: what it does not know it denies. It does no
 // I/O and takes time in proportion to the path's components and the number
@@ -241,32 +229,11 @@ func (p *Policy) notWritable(op Op, class opClass, path string) Verdict {
 // would.
 var ruleOutside = Rule{"outside of what may be written", originPreset}
 
-// Extent says how much of the tree at path may be accessed, so that an
-// enforcer that can only grant trees knows where to grant, where to look
-// further and where to stop. Patterns with more than their last component
-// wild are not counted: no walk can enforce them. Protected paths are not
-// counted either.
-func (p *Policy) Extent(path string, a Access) Extent {
-	if p.mode == modeFull {
-		return ExtentAll
-	}
-	if !isClean(path) || p.denying(path, a) != nil {
-		return ExtentNone
-	}
-	if a == Write {
-		if p.writing(path) == nil {
-			for i := range p.write {
-				if below(p.write[i].Path, path) {
-					return ExtentSome
-				}
-			}
-			return ExtentNone
-		}
-	}
-	if p.denyBelow(path, a) {
-		return ExtentSome
-	}
-	return ExtentAll
+// Denied reports that a deny covers path, absolute and resolved, whatever
+// allows it: what an enforcer that grants trees leaves out of them. Protected
+// paths are not denies.
+func (p *Policy) Denied(path string, a Access) bool {
+	return p.mode != modeFull && p.denying(path, a) != nil
 }
 
 // denyBelow reports a deny of access somewhere below path.

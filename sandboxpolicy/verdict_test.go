@@ -188,24 +188,31 @@ func TestVerdictNet(t *testing.T) {
 	}
 }
 
-func TestExtent(t *testing.T) {
+func TestDenied(t *testing.T) {
 	p, _ := resolve(t, newFake(map[string]string{"/home/u/.ssh/id": "k", "/home/u/.cargo/x": "y"}), Request{DenyWrite: []string{"/home/u/w/ro"}})
 	for _, tt := range []struct {
-		path string
-		a    Access
-		want Extent
+		path        string
+		a           Access
+		want, below bool // itself, and something below it
 	}{
-		{"/", Read, ExtentSome}, {"/usr", Read, ExtentAll}, {"/etc", Read, ExtentSome}, {"/etc/shadow", Read, ExtentNone},
-		{"/home", Read, ExtentSome}, {"/home/u", Read, ExtentSome}, {"/home/v", Read, ExtentNone}, {"/home/u/w", Read, ExtentAll},
-		{"/home/u/.ssh", Read, ExtentNone}, {"/home/u/.cargo", Read, ExtentSome}, {"/home/u/.cargo/credentials.toml", Read, ExtentNone},
-		{"/home/u/.cargo/x", Read, ExtentAll}, {"/dev", Read, ExtentSome}, {"/dev/null", Read, ExtentAll}, {"/dev/sda", Read, ExtentNone},
-		{"/dev/pts", Read, ExtentAll}, {"/var/tmp", Read, ExtentSome}, {"/var/tmp/dshx-1000", Read, ExtentSome}, {fakeTmp, Read, ExtentAll},
-		{"/var/tmp/dshx-1000/other", Read, ExtentNone}, {"/proc", Read, ExtentAll},
-		{"/", Write, ExtentSome}, {"/usr", Write, ExtentNone}, {"/home/u/w", Write, ExtentSome}, {"/home/u/w/src", Write, ExtentAll},
-		{"/home/u/w/ro", Write, ExtentNone}, {"/home/u/w/ro", Read, ExtentAll}, {fakeTmp, Write, ExtentAll},
+		{"/", Read, false, true}, {"/usr", Read, false, false}, {"/etc", Read, false, true}, {"/etc/shadow", Read, true, false},
+		{"/home", Read, false, true}, {"/home/u", Read, false, true}, {"/home/v", Read, true, false}, {"/home/u/w", Read, false, false},
+		{"/home/u/.ssh", Read, true, false}, {"/home/u/.ssh/id", Read, true, false}, {"/home/u/.cargo", Read, false, true},
+		{"/home/u/.cargo/credentials.toml", Read, true, false}, {"/home/u/.cargo/x", Read, false, false},
+		{"/dev", Read, false, true}, {"/dev/null", Read, false, false}, {"/dev/sda", Read, true, false}, {"/dev/pts", Read, false, false},
+		{"/var/tmp", Read, false, true}, {"/var/tmp/dshx-1000", Read, false, true}, {"/var/tmp/dshx-1000/other", Read, true, false}, {fakeTmp, Read, false, false},
+		{"/home/u/w", Write, false, true}, {"/home/u/w/src", Write, false, false}, {"/home/u/w/ro", Write, true, false}, {"/home/u/w/ro", Read, false, false},
+		{"/home/u/.ssh", Write, true, false},
 	} {
-		if got := p.Extent(tt.path, tt.a); got != tt.want {
-			t.Errorf("Extent(%s, %d) = %d, want %d", tt.path, tt.a, got, tt.want)
+		if got := p.Denied(tt.path, tt.a); got != tt.want {
+			t.Errorf("Denied(%s, %d) = %t", tt.path, tt.a, got)
 		}
+		if got := p.denyBelow(tt.path, tt.a); !tt.want && got != tt.below {
+			t.Errorf("denyBelow(%s, %d) = %t", tt.path, tt.a, got)
+		}
+	}
+	full, _ := resolve(t, newFake(nil), Request{Preset: "danger-full-access"})
+	if full.Denied("/etc/shadow", Read) {
+		t.Error("danger-full-access denies")
 	}
 }

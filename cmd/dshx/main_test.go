@@ -114,13 +114,16 @@ func TestMistakes_AreStatus2AndOneLine(t *testing.T) {
 
 func TestPolicyExplain_PrintsTheContractsObject(t *testing.T) {
 	_, ws := home(t)
-	status, out, errs := dshx("policy", "explain", "--json", "write", "../elsewhere")
+	if err := os.Mkdir(filepath.Dir(ws)+"/other", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	status, out, errs := dshx("policy", "explain", "--json", "write", "../other/elsewhere")
 	if status != 0 || errs != "" || strings.Count(out, "\n") != 1 {
 		t.Fatalf("%d %q %q", status, out, errs)
 	}
 	// The order is the contract's, too.
-	want := `{"op":"write","target":"../elsewhere","resolved":"` + filepath.Dir(ws) + `/elsewhere","verdict":"deny",` +
-		`"rule":{"text":"outside of what may be written","origin":"preset"},"enforcedBy":["landlock"],"gap":null,"remedy":"--write ` + filepath.Dir(ws) + `"}`
+	want := `{"op":"write","target":"../other/elsewhere","resolved":"` + filepath.Dir(ws) + `/other/elsewhere","verdict":"deny",` +
+		`"rule":{"text":"outside of what may be written","origin":"preset"},"enforcedBy":["landlock"],"gap":null,"remedy":"--write ` + filepath.Dir(ws) + `/other"}`
 	if strings.TrimSpace(out) != want {
 		t.Errorf("got  %s\nwant %s", out, want)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"os/signal"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,28 @@ func init() {
 	register("tioclinux-paste", linux(3, tioclinux))
 	register("tioclinux-select", linux(2, tioclinux))
 	register("tioclinux-paste-high", linux(3, tioclinux|1<<40))
+	// The foreground of the controlling terminal, and back.
+	register("tty-foreground", func([]string) (string, error) {
+		old := unix.Getpgrp()
+		if err := unix.Setpgid(0, 0); err != nil {
+			return "setpgid", err
+		}
+		signal.Ignore(unix.SIGTTOU)
+		err := with("/dev/tty", unix.O_RDWR, func(fd int) error {
+			if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, unix.Getpgrp()); err != nil {
+				return err
+			}
+			return unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, old)
+		})
+		return "", err
+	})
+	register("join-group", func(a []string) (string, error) { return "", unix.Setpgid(0, atoi(a[0])) })
+	register("setlease", func(a []string) (string, error) {
+		return "", with(a[0], unix.O_RDONLY, func(fd int) error {
+			_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+			return err
+		})
+	})
 	register("tcgets", func(a []string) (string, error) {
 		t, err := unix.IoctlGetTermios(atoi(a[0]), unix.TCGETS)
 		if err != nil {

@@ -204,7 +204,7 @@ func (r *run) plain() (int, error) {
 	if err := sigpipe.Catch(append(passed, unix.SIGCHLD)...); err != nil {
 		return 0, err
 	}
-	if err := r.cmd.Exclusive(waiting(r.pass, stopSelf)); err != nil {
+	if err := r.cmd.Exclusive(waiting(r.pass, r.stopSelf)); err != nil {
 		return 0, err
 	}
 	if err := r.cmd.Start(); err != nil {
@@ -257,8 +257,8 @@ func (r *run) result(st *sandbox.State, left []int) int {
 //
 // Without a terminal nobody would continue it: a stopped dshx keeps no deadline,
 // and a command could stop it by stopping itself.
-func stopSelf() {
+func (r *run) stopSelf() {
 	if isTerminal(0) || isTerminal(1) || isTerminal(2) {
-		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+		r.cmd.Pause(func() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) })
 	}
 }

@@ -14,8 +14,8 @@ var passed = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT,
 // alike: handle gets each signal.
 func waiting(handle func(sigpipe.Signal), stopped func()) sandbox.Waiting {
 	return sandbox.Waiting{
-		Block: func(fd int) (bool, error) {
-			some, readable, err := sigpipe.Wait(fd)
+		Block: func(fd, also int) (bool, error) {
+			some, readable, err := sigpipe.Wait(fd, also)
 			if !some || err != nil {
 				return readable, err
 			}
@@ -35,6 +35,19 @@ func waiting(handle func(sigpipe.Signal), stopped func()) sandbox.Waiting {
 // same process group.
 func (r *run) pass(s sigpipe.Signal) {
 	if !s.FromKernel() {
-		_ = r.cmd.Signal(s.Number)
+		r.send(s.Number)
+	}
+}
+
+// send passes a signal on. Once the command has ended, one that would have
+// ended it means that what it left behind has no more time.
+func (r *run) send(sig unix.Signal) {
+	if r.cmd.State == nil {
+		_ = r.cmd.Signal(sig)
+		return
+	}
+	switch sig {
+	case unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT:
+		r.cmd.Hurry()
 	}
 }

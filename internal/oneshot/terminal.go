@@ -198,11 +198,17 @@ func (r *run) inTerminal() (code int, err error) {
 	err = r.cmd.Wait()
 	close(t.done)
 	st := r.cmd.State
-	drained := t.drain(st != nil && st.Cancelled)
 	if st == nil {
 		return 0, err
 	}
+	// What goes on printing ends with the rest that is left behind, and its
+	// output with it.
+	select {
+	case <-t.drained:
+	case <-time.After(2 * drainGrace):
+	}
 	left := r.cmd.EndLeftBehind()
+	drained := t.drain(st.Cancelled)
 	r.cmd.CloseTerminal()
 	r.clean = true
 	o.close()
@@ -244,7 +250,7 @@ func (t *session) signal(s sigpipe.Signal) {
 	case unix.SIGPIPE:
 		// Writes report it.
 	default:
-		_ = t.r.cmd.Signal(s.Number)
+		t.r.send(s.Number)
 	}
 }
 
@@ -260,7 +266,7 @@ func (t *session) stopped() {
 	t.outer.restore()
 	// SIGSTOP, and not SIGTSTP with its default action: the kernel ignores
 	// the latter in an orphaned process group. The whole job stops.
-	_ = unix.Kill(0, unix.SIGSTOP)
+	t.r.cmd.Pause(func() { _ = unix.Kill(0, unix.SIGSTOP) })
 	// Continued: handled by the signal loop.
 }
 
@@ -272,7 +278,7 @@ func (t *session) drain(late bool) bool {
 	select {
 	case <-t.drained:
 		return true
-	case <-time.After(2 * drainGrace):
+	default:
 	}
 	var over <-chan time.Time
 	if late {

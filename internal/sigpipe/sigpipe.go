@@ -121,11 +121,11 @@ func Wake() {
 	_, _ = unix.Write(int(writeFD), b[:])
 }
 
-// Wait returns when Next wouldn't wait (some), or fd, unless it is -1, can be
-// read or has no other end any more.
-func Wait(fd int) (some, readable bool, err error) {
+// Wait returns when Next wouldn't wait (some), or one of the descriptors, which may be -1, can be
+// read or has no other end any more; readable is the first one's.
+func Wait(fd, also int) (some, readable bool, err error) {
 	mu.Lock()
-	p := []unix.PollFd{{Fd: int32(readFD), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}
+	p := []unix.PollFd{{Fd: int32(readFD), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(also), Events: unix.POLLIN}}
 	mu.Unlock()
 	for {
 		_, err = unix.Poll(p, -1)

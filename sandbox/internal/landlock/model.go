@@ -92,7 +92,8 @@ func (m *Model) covers(root, path string, rights uint64, op sandboxpolicy.Op) bo
 	if !within(path, root) || !b.p.Verdict(op, root).Allow {
 		return false
 	}
-	if !b.split[root] || !b.holdsPreset(root, rights) {
+	a := accessOf(rights)
+	if b.split[root]&a == 0 {
 		return true
 	}
 	for at := root; at != path; {
@@ -105,13 +106,13 @@ func (m *Model) covers(root, path string, rights uint64, op sandboxpolicy.Op) bo
 			at += "/"
 		}
 		at += name
-		if !b.split[at] {
-			return b.p.Verdict(sandboxpolicy.OpRead, at).Allow
+		if b.split[at]&a == 0 {
+			return !b.p.Denied(at, a)
 		}
 	}
 	// A directory whose entries are granted one by one has no rights itself,
 	// but reading one is granted everywhere.
-	return rights&ll.AccessFSMakeReg == 0 && b.p.Verdict(sandboxpolicy.OpRead, path).Allow
+	return a == sandboxpolicy.Read && !b.p.Denied(path, a)
 }
 
 // refusedByMode: see enforceable.
@@ -134,7 +135,7 @@ func (m *Model) Makes(d sandboxpolicy.PathRule) bool {
 		// Its directory's entries are granted one by one, unless a root that
 		// is granted as a whole holds it.
 		for _, w := range m.b.p.WriteAllow() {
-			if !w.Sink && within(d.Dir, w.Path) && !(m.b.split[w.Path] && m.b.holdsPreset(w.Path, rightsWrite)) {
+			if !w.Sink && within(d.Dir, w.Path) && m.b.split[w.Path]&sandboxpolicy.Write == 0 {
 				return false
 			}
 		}

@@ -48,7 +48,11 @@ func (r *Ruleset) Close() error { return unix.Close(r.FD) }
 type Build struct {
 	p       *sandboxpolicy.Policy
 	handled uint64
-	split   map[string]bool // directories whose entries must be judged one by one
+	split   map[string]sandboxpolicy.Access // directories whose entries must be judged one by one, for which grants
+
+	// linked are denied files that have further names, each of which a rule for
+	// the file would open.
+	linked map[file]bool
 
 	tasks []task
 	next  atomic.Int64
@@ -58,6 +62,9 @@ type Build struct {
 	out *Ruleset
 	err error
 }
+
+// file is an inode.
+type file struct{ dev, ino uint64 }
 
 // task is one grant, or with entries the entries of a directory.
 type task struct {
@@ -180,28 +187,64 @@ func (b *Build) plan() error {
 	return nil
 }
 
+// accessOf is what a grant of rights is for; in Build.split the two are a set.
+func accessOf(rights uint64) sandboxpolicy.Access {
+	if rights&ll.AccessFSMakeReg != 0 {
+		return sandboxpolicy.Write
+	}
+	return sandboxpolicy.Read
+}
+
 // splits finds the directories above every deny that is made by leaving it
-// out.
+// out. Grants of reading are split for all denies of reading; grants of
+// writing for those of the preset alone (a home given to --write, or dshx's own
+// configuration in the workspace): a deny that a person put inside a writable
+// root would make the whole root useless, and is reported as a gap instead.
 func (b *Build) splits() {
-	b.split = make(map[string]bool, 64)
-	b.split["/dev"] = true // a device is named or refused
-	b.above("/dev")
+	b.split = make(map[string]sandboxpolicy.Access, 64)
+	b.split["/dev"] = sandboxpolicy.Read // a device is named or refused
+	b.above("/dev", sandboxpolicy.Read)
 	for _, d := range b.p.Deny() {
-		if d.Access&sandboxpolicy.Read == 0 || !b.enforceable(&d) {
+		if !b.enforceable(&d) {
 			continue
+		}
+		a := d.Access &^ sandboxpolicy.Write
+		if d.Rule.Origin == "preset" {
+			a |= sandboxpolicy.Write
 		}
 		switch {
 		case d.OneLevel():
-			b.split[d.Dir] = true
-			b.above(d.Dir)
+			b.split[d.Dir] |= a
+			b.above(d.Dir, a)
 		case d.Glob: // a gap; see package sandbox
 		default:
-			b.above(d.Path)
+			b.findLinks(&d)
+			b.above(d.Path, a)
 			for _, e := range d.Except {
-				b.above(e)
+				b.above(e, a)
 			}
 		}
 	}
+}
+
+func (b *Build) findLinks(d *sandboxpolicy.PathRule) {
+	var st unix.Stat_t
+	if !d.File || d.Access&sandboxpolicy.Read == 0 || unix.Lstat(d.Path, &st) != nil || st.Nlink < 2 {
+		return
+	}
+	if b.linked == nil {
+		b.linked = map[file]bool{}
+	}
+	b.linked[file{st.Dev, st.Ino}] = true
+}
+
+// isLinked reports that what fd is open on is a denied file by another name.
+func (b *Build) isLinked(fd int) bool {
+	if b.linked == nil {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && b.linked[file{st.Dev, st.Ino}]
 }
 
 // enforceable leaves out built-in denies of system files that the mode of the
@@ -235,20 +278,20 @@ func readable(path string) bool {
 	return !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.ENOENT)
 }
 
-func (b *Build) above(path string) {
+func (b *Build) above(path string, a sandboxpolicy.Access) {
 	for {
 		i := strings.LastIndexByte(path, '/')
 		if i < 0 {
 			return
 		}
 		if path = path[:i]; path == "" {
-			b.split["/"] = true
+			b.split["/"] |= a
 			return
 		}
-		if b.split[path] {
+		if b.split[path]&a == a {
 			return
 		}
-		b.split[path] = true
+		b.split[path] |= a
 	}
 }
 
@@ -280,36 +323,16 @@ func (w *worker) grant(path string, rights uint64) error {
 		return nil
 	}
 	defer unix.Close(fd)
-	if !w.b.split[path] || !w.b.holdsPreset(path, rights) {
+	if w.b.isLinked(fd) {
+		return nil
+	}
+	if w.b.split[path]&accessOf(rights) == 0 {
 		return w.rule(fd, rights)
 	}
 	if rights&ll.AccessFSMakeReg != 0 {
 		w.whole = append(w.whole, path)
 	}
 	return w.entries(path, rights)
-}
-
-// holdsPreset reports whether a split directory must be granted entry by
-// entry. For reading always; for writing only where it holds a secret of the
-// preset (a home given to --write): a deny that a person put inside a writable
-// root would make the whole root useless, and is reported as a gap instead.
-func (b *Build) holdsPreset(path string, rights uint64) bool {
-	if rights&ll.AccessFSMakeReg == 0 {
-		return true
-	}
-	for _, d := range b.p.Deny() {
-		if d.Rule.Origin != "preset" || d.Access&sandboxpolicy.Read == 0 {
-			continue
-		}
-		at := d.Path
-		if d.Glob {
-			at = d.Dir
-		}
-		if within(at, path) {
-			return true
-		}
-	}
-	return false
 }
 
 func within(path, dir string) bool {
@@ -381,21 +404,25 @@ var bufferBytes = 8 << 10
 
 // entry grants one entry of an open directory. name ends with a NUL.
 func (w *worker) entry(dir int, name *byte, path []byte, kind byte, rights uint64) error {
-	if w.b.split[string(path)] {
+	a := accessOf(rights)
+	if w.b.split[string(path)]&a != 0 {
 		if w.planning {
 			w.b.tasks = append(w.b.tasks, task{path: string(path), rights: rights, entries: true})
 			return nil
 		}
 		return w.entries(string(path), rights)
 	}
-	if !w.b.p.Verdict(sandboxpolicy.OpRead, unsafe.String(&path[0], len(path))).Allow {
+	if w.b.p.Denied(unsafe.String(&path[0], len(path)), a) {
 		return nil
 	}
 	fd, _, e := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(name)), unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, 0, 0)
 	if e != 0 {
 		return nil // it has gone
 	}
-	err := w.ruleFor(int(fd), kind, rights)
+	var err error
+	if kind == unix.DT_DIR || !w.b.isLinked(int(fd)) {
+		err = w.ruleFor(int(fd), kind, rights)
+	}
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
 	return err
 }

@@ -116,7 +116,7 @@ func Descendants(root int) []int {
 // 0). The pidfd keeps the number from meaning another process between the two.
 func Signal(pid int, mark, mask uint64, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(pid, 0)
-	if err == unix.ENOSYS || err == unix.EPERM {
+	if err == unix.ENOSYS || err == unix.EPERM || err == unix.EMFILE || err == unix.ENFILE {
 		if mark != 0 && MarkOf(pid)&mask != mark {
 			return unix.ESRCH
 		}
@@ -132,9 +132,17 @@ func Signal(pid int, mark, mask uint64, sig unix.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
+// mostPids is PID_MAX_LIMIT, linux/threads.h.
+const mostPids = 1 << 22
+
 func each(f func(pid int)) {
 	dir, err := os.Open("/proc")
 	if err != nil {
+		// No descriptor is left: a command can bring that about, and must not
+		// become invisible by it. Asking for every number takes a second.
+		for pid := 2; pid <= mostPids; pid++ {
+			f(pid)
+		}
 		return
 	}
 	defer dir.Close()
@@ -154,9 +162,22 @@ func each(f func(pid int)) {
 	}
 }
 
+// zombie reports a process that has ended. One that can't be looked at for
+// want of a descriptor is taken for alive.
 func zombie(pid int) bool {
 	_, z, ok := stat(pid)
-	return z || !ok
+	if !ok {
+		return !unreadable(pid)
+	}
+	return z
+}
+
+func unreadable(pid int) bool {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err == unix.EMFILE || err == unix.ENFILE
 }
 
 // stat reads the parent and whether the process has ended (proc_pid_stat(5):
@@ -179,6 +200,16 @@ func stat(pid int) (ppid int, ended, ok bool) {
 	// A process whose first thread has ended looks like a zombie, too, while
 	// its other threads go on: field 20 counts them.
 	return ppid, (f[0] == "Z" || f[0] == "X") && (f[17] == "0" || f[17] == "1"), err == nil
+}
+
+// Stopped reports a process that a signal or a tracer has stopped.
+func Stopped(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	i := strings.LastIndexByte(string(b), ')')
+	return i >= 0 && i+2 < len(b) && (b[i+2] == 'T' || b[i+2] == 't')
 }
 
 // Parent returns the parent of a process, 0 when it can't be found.

@@ -137,3 +137,33 @@ func TestStat_NameWithParentheses(t *testing.T) {
 		t.Errorf("got %d %v %v", ppid, ended, ok)
 	}
 }
+
+// A command can bring about that this process has no descriptor left.
+func TestFind_WithoutADescriptor(t *testing.T) {
+	m := newMarker(t)
+	_, mark := marked(t, m, "exec sleep 300")
+	wait(t, "the process", func() bool { return len(Find(mark, ^uint64(0))) == 1 })
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: lim.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, openErr := os.Open("/proc")
+	pids := Find(mark, ^uint64(0))
+	var err error
+	for _, pid := range pids {
+		err = Signal(pid, mark, ^uint64(0), unix.SIGKILL)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		t.Fatal(err)
+	}
+	if openErr == nil {
+		t.Fatal("there was a descriptor")
+	}
+	if len(pids) != 1 || err != nil {
+		t.Fatalf("found %v, signalled with %v", pids, err)
+	}
+	wait(t, "its end", func() bool { return len(Find(mark, ^uint64(0))) == 0 })
+}

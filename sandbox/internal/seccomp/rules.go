@@ -116,6 +116,9 @@ func ioctlRule(o Options) *node {
 		unix.FS_IOC_SETFLAGS, fsIoc32SetFlags, fsIocFsSetXattr,
 		fsIocSetVersion, fsIoc32SetVersion, ext4IocSetVersion, ext432SetVersion,
 		unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ENABLE_VERITY, fatSetAttributes)...)
+	// Who gets the keys of the caller's terminal, and who is stopped for reading
+	// them.
+	cases = append(cases, is(notify(o), unix.TIOCSPGRP)...)
 	if o.Signals {
 		cases = append(cases, is(no, fioSetOwn, siocSPGrp)...)
 	}
@@ -125,11 +128,21 @@ func ioctlRule(o Options) *node {
 // fcntl(int fd, unsigned int cmd, …): the owner of a descriptor gets a signal
 // of the caller's choice (F_SETSIG) when something happens on it, checked by
 // uid alone.
+//
+// A lease makes whoever opens the file wait until its holder agrees: fcntl(2).
 func fcntlRule(o Options) *node {
-	if !o.Signals {
-		return allow()
+	cases := is(errno(unix.EPERM), fSetLease)
+	if o.Signals {
+		cases = append(cases, is(errno(unix.EPERM), unix.F_SETOWN, unix.F_SETOWN_EX)...)
 	}
-	return choose(low(1), 0, allow(), is(errno(unix.EPERM), unix.F_SETOWN, unix.F_SETOWN_EX)...)
+	return choose(low(1), 0, allow(), cases...)
+}
+
+const fSetLease = 1024 // F_SETLEASE, linux/fcntl.h
+
+// setpgid(pid, pgid): 0 is a group of the process's own.
+func setpgidRule(o Options) *node {
+	return choose(low(1), 0, notify(o), is(allow(), 0)...)
 }
 
 // sockType masks SOCK_NONBLOCK and SOCK_CLOEXEC off, as the kernel does

@@ -233,7 +233,6 @@ var table = [...]family{
 		{"getegid", 108, 177},
 		{"getpgid", 121, 155},
 		{"getpgrp", 111, none},
-		{"setpgid", 109, 154},
 		{"getsid", 124, 156},
 		{"setsid", 112, 157},
 		{"setuid", 105, 146},
@@ -374,7 +373,7 @@ var table = [...]family{
 	{class: Conditional, errno: unix.EPERM, args: ioctlRule, why: "keys pushed into terminals, file attributes and subvolumes: request by request, see ioctlRule", calls: []call{
 		{"ioctl", 16, 29},
 	}},
-	{class: Conditional, errno: unix.EPERM, args: fcntlRule, why: "aims signals at others by F_SETOWN where Landlock has no signal scope (ABI < 6)", calls: []call{
+	{class: Conditional, errno: unix.EPERM, args: fcntlRule, why: "a lease makes others wait; aims signals at them by F_SETOWN where Landlock has no signal scope (ABI < 6)", calls: []call{
 		{"fcntl", 72, 25},
 	}},
 
@@ -438,6 +437,9 @@ var table = [...]family{
 	}},
 
 	// Other processes.
+	{class: Conditional, errno: unix.EPERM, args: setpgidRule, why: "a group with processes outside can be stopped by what a member does; a group of its own is the caller's affair", calls: []call{
+		{"setpgid", 109, 154},
+	}},
 	{class: Conditional, errno: unix.EPERM, args: setpriorityRule, why: "own priority is the caller's; groups' and users' reach outside the sandbox", calls: []call{
 		{"setpriority", 141, 140},
 	}},

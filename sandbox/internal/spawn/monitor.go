@@ -137,8 +137,10 @@ func (m *Monitor) Next() (State, error) {
 	return State(rec.status), err
 }
 
-// Poll is Next without waiting; some tells whether there was a change. Each
-// change is announced by a SIGCHLD to this process.
+// ReportFD can be read when Poll has something to tell.
+func (m *Monitor) ReportFD() int { return m.reportFD }
+
+// Poll is Next without waiting; some tells whether there was a change.
 func (m *Monitor) Poll() (st State, some bool, err error) {
 	p := []unix.PollFd{{Fd: int32(m.reportFD), Events: unix.POLLIN}}
 	for {
@@ -219,8 +221,6 @@ func monitorMain(a *monitorArgs) {
 			break
 		}
 		a.report(0)
-		// Parent and monitor are in one Landlock domain, so this arrives.
-		sys(sysKill, uintptr(a.parent), sigchld, 0, 0, 0, 0)
 		low := a.rec.status & 0x7f
 		if low != 0x7f && a.rec.status != 0xffff { // ended, not stopped or continued: wait(2)
 			break

@@ -73,6 +73,7 @@ func init() {
 		unix.SYS_RT_SIGQUEUEINFO:    sysTkill,
 		unix.SYS_RT_TGSIGQUEUEINFO:  sysTgkill,
 		unix.SYS_PIDFD_SEND_SIGNAL:  sysPidfdSendSignal,
+		unix.SYS_SETPGID:            sysSetpgid,
 		unix.SYS_SETPRIORITY:        sysSetpriority,
 		unix.SYS_IOPRIO_SET:         sysIoprioSet,
 		unix.SYS_SCHED_SETAFFINITY:  sysSched,

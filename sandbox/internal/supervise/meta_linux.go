@@ -513,6 +513,9 @@ var fileIoctls = map[uint32]int{
 }
 
 func sysIoctl(w *worker, a *[6]uint64) answer {
+	if uint32(a[1]) == unix.TIOCSPGRP {
+		return w.setForeground()
+	}
 	size, known := fileIoctls[uint32(a[1])]
 	if !known {
 		// Encryption policies and verity have arguments with pointers in them.

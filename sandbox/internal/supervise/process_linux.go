@@ -42,15 +42,15 @@ func (w *worker) onProcess(pid int, what string) answer {
 	return proceed
 }
 
-// onGroup judges a call on process group pgid, 0 being the caller's own. A
-// group is of the sandbox when all its members are: commands start sessions of
-// their own, but nothing here depends on it.
+// own reports a call of this process's: the thread that starts commands is
+// under their filter.
+func (w *worker) own() bool { return w.process() == os.Getpid() }
+
+// onGroup judges a call on process group pgid. A group is of the sandbox when
+// all its members are: a process outside doesn't join one that it doesn't know.
 func (w *worker) onGroup(pgid int, what string) answer {
-	if pgid == 0 {
-		var err error
-		if pgid, err = unix.Getpgid(w.process()); err != nil {
-			return failed(unix.EPERM)
-		}
+	if pgid > 0 && w.s.o.Judge.Inside(pgid) {
+		return proceed // it was made inside, by its leader or for it
 	}
 	members, ok := groupMembers(pgid)
 	if !ok {
@@ -61,10 +61,59 @@ func (w *worker) onGroup(pgid int, what string) answer {
 	}
 	for _, p := range members {
 		if p != w.process() && !w.s.o.Judge.Inside(p) {
-			return w.deny(sandboxpolicy.OpSignal, fmt.Sprintf("%s of process group %d", what, pgid), "", otherProcess, unix.EPERM)
+			return w.denyGroup(pgid, what)
 		}
 	}
 	return proceed
+}
+
+func (w *worker) denyGroup(pgid int, what string) answer {
+	return w.deny(sandboxpolicy.OpSignal, fmt.Sprintf("%s of process group %d", what, pgid), "", otherProcess, unix.EPERM)
+}
+
+// inOwnGroup performs a call on the caller's own group, on those members that
+// are inside. The kernel would look again which group that is, and a thread of
+// the caller's can have changed it by then: into one with processes outside.
+func (w *worker) inOwnGroup(what string, do func(pid, pidfd int) unix.Errno) answer {
+	caller := w.process()
+	pgid, err := unix.Getpgid(caller)
+	if err != nil {
+		return failed(unix.ESRCH)
+	}
+	members, ok := groupMembers(pgid)
+	if !ok {
+		return failed(unix.EPERM)
+	}
+	if !w.valid() {
+		return failed(unix.ESRCH)
+	}
+	inside := func(pid int) bool { return pid == caller || w.s.o.Judge.Inside(pid) }
+	refused := false
+	result := unix.ESRCH
+	one := func(pid int) {
+		fd, e := pidfdOpen(pid, 0)
+		if e != 0 {
+			return
+		}
+		defer unix.Close(fd)
+		if !inside(pid) { // what the descriptor keeps the number for
+			refused = true
+			return
+		}
+		if e = do(pid, fd); result != 0 {
+			result = e
+		}
+	}
+	for _, pid := range members {
+		if pid != caller {
+			one(pid)
+		}
+	}
+	one(caller) // last: it may be the end of it
+	if result != 0 && refused {
+		return w.denyGroup(pgid, what)
+	}
+	return failed(result)
 }
 
 // groupMembers lists the processes of a group.
@@ -111,11 +160,16 @@ func processGroup(stat []byte) int {
 
 // kill(pid, sig)
 func sysKill(w *worker, a *[6]uint64) answer {
+	if w.own() {
+		return proceed
+	}
 	switch pid := int(int32(a[0])); {
 	case pid > 0:
 		return w.onProcess(pid, "signal")
 	case pid == 0:
-		return w.onGroup(0, "signal")
+		return w.inOwnGroup("signal", func(_, pidfd int) unix.Errno {
+			return pidfdSendSignal(pidfd, uint64(uint32(a[1])), nil, 0)
+		})
 	case pid == -1:
 		// All that the user may signal; the kernel knows no narrower set.
 		return w.deny(sandboxpolicy.OpSignal, "kill(-1)", "", otherProcess, unix.EPERM)
@@ -133,6 +187,9 @@ func sysTgkill(w *worker, a *[6]uint64) answer { return w.onThread(int(int32(a[0
 
 // onThread is onProcess where 0 isn't the caller.
 func (w *worker) onThread(pid int, what string) answer {
+	if w.own() {
+		return proceed
+	}
 	if pid <= 0 {
 		return failed(unix.EINVAL)
 	}
@@ -147,6 +204,9 @@ func sysPidfdSendSignal(w *worker, a *[6]uint64) answer {
 		thread      = 1 << 0 // PIDFD_SIGNAL_THREAD, Linux 6.9
 		threadGroup = 1 << 1
 	)
+	if w.own() {
+		return proceed
+	}
 	if uint32(a[3])&^(thread|threadGroup) != 0 {
 		// PIDFD_SIGNAL_PROCESS_GROUP reaches whoever is in the group by then.
 		return failed(unix.EINVAL)
@@ -201,17 +261,79 @@ func (w *worker) pidfdProcess(fd int) (int, bool) {
 	return n, err == nil
 }
 
+// setpgid(pid, pgid). A member of a group can have all of it stopped, by reading
+// a terminal that has another foreground group: tty_ioctl(4), setpgid(2).
+func sysSetpgid(w *worker, a *[6]uint64) answer {
+	pid, pgid := int(int32(a[0])), int(int32(a[1]))
+	if pid == 0 {
+		pid = w.process()
+	}
+	if w.own() || pgid <= 0 || pgid == pid {
+		return proceed
+	}
+	if r := w.onGroup(pgid, "joining"); !r.cont && r.err != unix.ESRCH {
+		return r
+	}
+	return proceed
+}
+
+// setForeground answers ioctl(TIOCSPGRP), which acts on the caller's own
+// controlling terminal and no other: the descriptor may be replaced meanwhile,
+// the terminal can't become this process's. That one is the caller's of dshx,
+// and so are its keys.
+func (w *worker) setForeground() answer {
+	mine, ok := controllingTerminal("self")
+	if !ok {
+		return failed(unix.ENOTTY)
+	}
+	its, ok := controllingTerminal(strconv.Itoa(w.process()))
+	if !w.valid() {
+		return failed(unix.ESRCH)
+	}
+	if w.own() || ok && its != 0 && its != mine {
+		return proceed
+	}
+	if its == 0 {
+		return failed(unix.ENOTTY)
+	}
+	return w.deny(sandboxpolicy.OpSignal, "foreground process group of the terminal", "",
+		sandboxpolicy.Verdict{Rule: otherProcess.Rule, Remedy: "give the command a terminal of its own: --tty always"}, unix.EPERM)
+}
+
+// controllingTerminal is the device number in /proc/PID/stat, 0 for none.
+func controllingTerminal(pid string) (int, bool) {
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 5 {
+		return 0, false
+	}
+	n, err := strconv.Atoi(string(f[4]))
+	return n, err == nil
+}
+
 // setpriority(which, who, prio) and ioprio_set(which, who, prio), whose
 // constants for which differ by one.
 func sysSetpriority(w *worker, a *[6]uint64) answer {
-	return w.onWhich(int(int32(a[0])), int(int32(a[1])))
+	return w.onWhich(int(int32(a[0])), int(int32(a[1])), func(pid, _ int) unix.Errno {
+		return errnoOf(unix.Setpriority(unix.PRIO_PROCESS, pid, int(int32(a[2]))))
+	})
 }
 
 func sysIoprioSet(w *worker, a *[6]uint64) answer {
-	return w.onWhich(int(int32(a[0]))-1, int(int32(a[1])))
+	const process = 1 // IOPRIO_WHO_PROCESS
+	return w.onWhich(int(int32(a[0]))-process, int(int32(a[1])), func(pid, _ int) unix.Errno {
+		_, _, e := unix.RawSyscall(unix.SYS_IOPRIO_SET, process, uintptr(pid), uintptr(uint32(a[2])))
+		return e
+	})
 }
 
-func (w *worker) onWhich(which, who int) answer {
+func (w *worker) onWhich(which, who int, do func(pid, pidfd int) unix.Errno) answer {
+	if which == unix.PRIO_PGRP && who == 0 {
+		return w.inOwnGroup("scheduling", do)
+	}
 	switch which {
 	case unix.PRIO_PROCESS:
 		return w.onProcess(who, "scheduling")

@@ -324,6 +324,14 @@ func (s *Server) watch() {
 			last, calls = w, now
 		}
 		s.watching.Store(false)
+		// A leader that began a call since the last look saw that it's watched,
+		// and left it at that.
+		if w := s.leader.Load(); w != nil && w.phase.Load() == phaseBusy && s.watching.CompareAndSwap(false, true) {
+			select {
+			case s.kick <- struct{}{}:
+			default:
+			}
+		}
 	}
 }
 
