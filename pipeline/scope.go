@@ -25,6 +25,7 @@ type Scope struct {
 	tree   *tree
 
 	// Guarded by tree.mu.
+	children     []*Scope
 	closed       bool
 	tools        map[string]*Tool
 	restrictions []*Restriction
@@ -51,9 +52,16 @@ func New(o Options) *Scope {
 	return t.root
 }
 
-// Child makes a scope inside s.
+// Child makes a scope inside s. Close it when it has served.
 func (s *Scope) Child(name string) *Scope {
-	return &Scope{parent: s, name: name, tree: s.tree, tools: map[string]*Tool{}}
+	c := &Scope{parent: s, name: name, tree: s.tree, tools: map[string]*Tool{}}
+	s.tree.mu.Lock()
+	c.closed = s.closed
+	if !c.closed {
+		s.children = append(s.children, c)
+	}
+	s.tree.mu.Unlock()
+	return c
 }
 
 // Name is the scope's, "" for the outermost.
@@ -67,11 +75,25 @@ func (s *Scope) root() *Scope { return s.tree.root }
 // ErrScopeClosed is the error of a scope that was closed.
 var ErrScopeClosed = errors.New("the scope is closed")
 
-// Close ends the scope: calls made in it from now on fail.
+// Close ends the scope and those inside it: calls made there from now on fail,
+// with CANCELLED. It waits for nothing.
 func (s *Scope) Close() {
 	s.tree.mu.Lock()
+	defer s.tree.mu.Unlock()
+	s.close()
+	if p := s.parent; p != nil {
+		if i := slices.Index(p.children, s); i >= 0 {
+			p.children = slices.Delete(p.children, i, i+1)
+		}
+	}
+}
+
+func (s *Scope) close() {
 	s.closed = true
-	s.tree.mu.Unlock()
+	for _, c := range s.children {
+		c.close()
+	}
+	s.children = nil
 }
 
 // Restriction takes inherited tools away from a scope. It leaves alone what
@@ -190,7 +212,6 @@ func add[T any](s *Scope, list *[]*T, item *T, visible bool) (undo func()) {
 	}
 }
 
-
 // Tools are the tools visible in the scope, by name.
 func (s *Scope) Tools() []*Tool {
 	s.tree.mu.RLock()
@@ -245,11 +266,9 @@ func (s *Scope) snapshot(name string) (*Tool, stages, bool) {
 	if s.tree.faults != nil {
 		st.faults = append(st.faults, s.tree.faults)
 	}
-	closed := false
 	var line []*Scope
 	for at := s; at != nil; at = at.parent {
 		line = append(line, at)
-		closed = closed || at.closed
 	}
 	for _, at := range slices.Backward(line) {
 		st.pre = gather(st.pre, at.pre)
@@ -261,7 +280,7 @@ func (s *Scope) snapshot(name string) (*Tool, stages, bool) {
 			st.approver = at.approver
 		}
 	}
-	return s.visible(name), st, closed
+	return s.visible(name), st, s.closed
 }
 
 func gather[F any](to []named[F], from []*named[F]) []named[F] {

@@ -1,0 +1,316 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Call makes one call and waits for its result, which is exactly one, whatever
+// fails or panics. The stages are those of the package's documentation, in
+// their order.
+//
+// ctx is the caller's cancellation: before the body begins it makes the call
+// CANCELLED, while the body runs it reaches the body, whatever wrappers do.
+func (s *Scope) Call(ctx context.Context, req Request) Result {
+	c, tool, st, refused := s.begin(ctx, req)
+	o := Outcome{}
+	if refused != nil {
+		o = Failure(refused)
+	} else {
+		o = st.run(ctx, c)
+	}
+	return st.finish(c, tool, o)
+}
+
+// begin is what is known of a call before any policy: who it is, what it says,
+// which tool it reaches, and whether the arguments fit.
+func (s *Scope) begin(ctx context.Context, req Request) (*Call, *Tool, *stages, *Error) {
+	tool, st, closed := s.snapshot(req.Name)
+	c, refused := s.identify(ctx, req)
+	c.tool = tool
+	if refused != nil {
+		return c, tool, &st, refused
+	}
+	// Materialise.
+	text := req.Args
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	var err error
+	if c.args, err = ParseJSON(text); err != nil {
+		return c, tool, &st, Fail(CodeInvalidArgs, "the arguments are no lossless JSON: "+err.Error(), &Violation{Expected: "a JSON object", Got: err.Error()})
+	}
+	if closed {
+		return c, tool, &st, Failf(CodeCancelled, "the scope of the call has ended")
+	}
+	// Visible?
+	if tool == nil {
+		return c, tool, &st, s.unknown(req.Name)
+	}
+	// Validate.
+	if bad := tool.parameters.Validate(c.args); bad != nil {
+		return c, tool, &st, Fail(CodeInvalidArgs, bad.Error(), bad)
+	}
+	return c, tool, &st, nil
+}
+
+func (s *Scope) unknown(name string) *Error {
+	var names []string
+	for _, t := range s.Tools() {
+		names = append(names, t.name)
+	}
+	near := nearest(name, names)
+	message := "there is no tool " + clip(name)
+	switch {
+	case len(near) > 0:
+		message += "; did you mean " + strings.Join(near, " or ") + "?"
+	case len(names) > 0:
+		message += "; there are " + strings.Join(names, ", ")
+	}
+	return Fail(CodeUnknownTool, message, map[string][]string{"nearest": near})
+}
+
+func cancelledBefore(ctx context.Context) *Error {
+	return &Error{Code: CodeCancelled, Message: "the call was cancelled before it began" + reasonOf(ctx)}
+}
+
+// run takes a valid call through policy and body.
+func (st *stages) run(ctx context.Context, c *Call) Outcome {
+	if ctx.Err() != nil {
+		return Failure(cancelledBefore(ctx))
+	}
+	decision, by := st.decide(ctx, c, 0)
+	if refused := st.settle(ctx, c, decision, by); refused != nil {
+		return Failure(refused)
+	}
+	if refused := st.denied(c); refused != nil {
+		return Failure(refused)
+	}
+	if ctx.Err() != nil {
+		return Failure(cancelledBefore(ctx))
+	}
+	o := st.execute(ctx, c)
+	if o.OK() {
+		o = st.judge(ctx, c, o)
+	}
+	return o
+}
+
+// settle makes a decision a refusal, or nil, asking where it says so.
+func (st *stages) settle(ctx context.Context, c *Call, d Decision, by string) *Error {
+	switch d := d.(type) {
+	case Allow:
+		return nil
+	case Deny:
+		return refusal(by, d.Reason, d.Info)
+	case Cancel:
+		return cancelledBefore(ctx)
+	case Ask:
+		return st.ask(ctx, c, d)
+	}
+	return refusal("pre-execute", "", nil)
+}
+
+func (st *stages) ask(ctx context.Context, c *Call, a Ask) *Error {
+	grants, err := MarshalValue(a.Grants)
+	if err != nil {
+		return Failf(CodeInternal, "what the approval would grant can't be written as JSON: %v", err)
+	}
+	if a.Grants == nil {
+		grants = JSON{}
+	}
+	q := Question{Call: c, Reason: a.Reason, DisplayReason: a.DisplayReason, Grants: grants}
+	if q.DisplayReason == "" {
+		q.DisplayReason = q.Reason
+	}
+	answer := st.approve(ctx, q)
+	if ctx.Err() != nil && answer != AllowedOnce {
+		return cancelledBefore(ctx)
+	}
+	details := map[string]string{"reason": a.Reason}
+	switch answer {
+	case AllowedOnce:
+		c.grants = grants
+		return nil
+	case Rejected:
+		return Fail(CodeApprovalRejected, "the call was not approved: "+q.DisplayReason, details)
+	case Dismissed:
+		return Fail(CodeApprovalCancelled, "the question whether to approve the call was closed without an answer: "+q.DisplayReason, details)
+	}
+	return Fail(CodeApprovalUnavailable, "the call needs approval and nobody can give it: "+q.DisplayReason, details)
+}
+
+func (st *stages) approve(ctx context.Context, q Question) (a Answer) {
+	if st.approver == nil {
+		return Unavailable
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(q.Call, "approval", "", p)
+			a = Unavailable
+		}
+	}()
+	return st.approver.Approve(ctx, q)
+}
+
+var errLate = Failf(CodeInternal, "a wrapper called the body after it had returned")
+
+// execute runs the body inside the wrappers, and waits for every body that
+// they began.
+func (st *stages) execute(ctx context.Context, c *Call) Outcome {
+	var bodies sync.WaitGroup
+	var over atomic.Bool
+	var mu sync.Mutex // of over and bodies.Add
+	body := func(own context.Context) Outcome {
+		mu.Lock()
+		if over.Load() {
+			mu.Unlock()
+			return Failure(errLate)
+		}
+		bodies.Add(1)
+		mu.Unlock()
+		defer bodies.Done()
+		// Fused again: whatever a wrapper made of the context, the caller's
+		// cancellation reaches the body.
+		fused, cancel := context.WithCancelCause(own)
+		defer cancel(nil)
+		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+		if c.tool.timeout > 0 {
+			var stop context.CancelFunc
+			fused, stop = context.WithTimeoutCause(fused, c.tool.timeout, errTimeout)
+			defer stop()
+		}
+		return st.body(fused, c)
+	}
+	wrapped := Body(body)
+	for i := len(st.wrappers) - 1; i >= 0; i-- {
+		w, next := st.wrappers[i], wrapped
+		wrapped = func(ctx context.Context) Outcome { return st.wrap(ctx, c, w, next) }
+	}
+	o := wrapped(ctx)
+	mu.Lock()
+	over.Store(true)
+	mu.Unlock()
+	bodies.Wait()
+	if o.failure == nil && o.value.IsZero() {
+		return Failure(Failf(CodeInternal, "a wrapper of %s returned no outcome", c.name))
+	}
+	return o
+}
+
+func (st *stages) wrap(ctx context.Context, c *Call, w named[Wrapper], next Body) (o Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, "execute", w.name, p)
+			o = Failure(Failf(CodeInternal, "%s failed around %s", w.name, c.name))
+		}
+	}()
+	return w.f(ctx, c, next)
+}
+
+func (st *stages) body(ctx context.Context, c *Call) (o Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, "body", c.name, p)
+			o = Failure(Failf(CodeToolPanic, "%s failed inside; this is a fault of the tool", c.name))
+		}
+	}()
+	o = c.tool.execute(ctx, c)
+	if c.tool.project != nil && o.OK() {
+		o.content = c.tool.project(c, o.content)
+	}
+	return o
+}
+
+// judge runs the PostExecute chain. A listener sees what those before left.
+func (st *stages) judge(ctx context.Context, c *Call, o Outcome) Outcome {
+	for _, l := range st.post {
+		switch d := st.postDecision(ctx, c, l, o).(type) {
+		case Accept:
+		case AcceptContent:
+			o.content = d.Content
+		case AcceptValue:
+			value, err := MarshalValue(d.Value)
+			if err != nil {
+				return Failure(Failf(CodeInvalidOutput, "the value that %s put in place can't be written as JSON: %v", l.name, err))
+			}
+			if o = st.replaced(c, l.name, value); !o.OK() {
+				return o
+			}
+		case Block:
+			return Failure(Fail(CodeBlocked, d.Feedback, map[string]string{"by": l.name}))
+		default:
+			return Failure(Fail(CodeBlocked, l.name+" could not judge the result, so it is withheld", map[string]string{"by": l.name}))
+		}
+	}
+	return o
+}
+
+func (st *stages) postDecision(ctx context.Context, c *Call, l named[PostExecute], o Outcome) (d PostDecision) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, "post-execute", l.name, p)
+			d = nil
+		}
+	}()
+	return l.f(ctx, c, Result{id: c.id, value: o.value, content: o.content, meta: o.meta})
+}
+
+func (st *stages) replaced(c *Call, by string, value JSON) (o Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, "render", by, p)
+			o = Failure(Failf(CodeToolPanic, "%s failed on the value that %s put in place", c.name, by))
+		}
+	}()
+	return c.tool.replace(c, value)
+}
+
+// finish makes the outcome the result: the tool's last word on the content,
+// the frozen snapshot, the observers. It runs exactly once for a call.
+func (st *stages) finish(c *Call, tool *Tool, o Outcome) Result {
+	c.ended.Store(true)
+	r := Result{id: c.id, value: o.value, failure: o.failure, content: o.content, meta: o.meta}
+	if r.failure != nil {
+		r.value = JSON{} // never both
+	}
+	if tool != nil && tool.finalize != nil {
+		r.content = st.finalize(c, tool, r)
+	}
+	if len(r.content) == 0 && r.failure != nil {
+		r.content = []Content{Text(r.failure.Message)}
+	}
+	r.content = append([]Content(nil), r.content...)
+	for _, l := range st.observers {
+		st.observe(c, l, r)
+	}
+	return r
+}
+
+func (st *stages) finalize(c *Call, tool *Tool, r Result) (content []Content) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, "finalize", tool.name, p)
+			content = r.content
+		}
+	}()
+	return tool.finalize(c, r.OK(), r.Content())
+}
+
+func (st *stages) observe(c *Call, l named[Observer], r Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, "observer", l.name, p)
+		}
+	}()
+	l.f(c, r)
+}
+
+func errorAs[T error](err error) (T, bool) {
+	var t T
+	ok := errors.As(err, &t)
+	return t, ok
+}

@@ -1,0 +1,204 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+)
+
+// DefaultPool is how many parallel calls of one Queue run at once.
+const DefaultPool = 16
+
+// Queue schedules the calls of one caller. Calls whose tool says that they may
+// run beside others (ConcurrencySafe) share a pool; every other call is
+// exclusive. What that means the mode says.
+//
+// A Queue may be used from any goroutine.
+type Queue struct {
+	scope *Scope
+	mode  Mode
+	pool  int
+
+	mu      sync.Mutex
+	waiting []*Pending // in the order of arrival
+	running int        // parallel calls
+	alone   bool       // an exclusive call runs
+	dropped int        // calls that were cancelled while they waited, and get their result
+	idle    *sync.Cond
+}
+
+// Mode is how exclusive calls and others get along.
+type Mode uint8
+
+const (
+	// Barrier: an exclusive call begins when all before it have ended, and
+	// none after it begins before it has ended.
+	Barrier Mode = iota
+	// Serial: exclusive calls run one after the other, in the order of their
+	// arrival; parallel calls wait for none of them and not for a pool.
+	Serial
+)
+
+// NewQueue makes a queue of calls in s. pool bounds the parallel calls of a
+// Barrier queue; 0 is DefaultPool.
+func NewQueue(s *Scope, mode Mode, pool int) *Queue {
+	if pool <= 0 {
+		pool = DefaultPool
+	}
+	q := &Queue{scope: s, mode: mode, pool: pool}
+	q.idle = sync.NewCond(&q.mu)
+	return q
+}
+
+// Pending is a call that was submitted.
+type Pending struct {
+	ctx      context.Context
+	req      Request
+	parallel bool
+	begun    bool
+	stop     func() bool // of the watch on ctx while it waits
+	done     chan struct{}
+	result   Result
+}
+
+// Done is closed when the result is there.
+func (p *Pending) Done() <-chan struct{} { return p.done }
+
+// Result waits for the result.
+func (p *Pending) Result() Result {
+	<-p.done
+	return p.result
+}
+
+// Submit takes a call. It never waits: the call begins when the mode lets it.
+// A call whose ctx ends before that is CANCELLED at once, without its turn.
+func (q *Queue) Submit(ctx context.Context, req Request) *Pending {
+	p := &Pending{ctx: ctx, req: req, done: make(chan struct{}), parallel: q.scope.parallel(req)}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, p)
+	q.startLocked()
+	if !p.begun {
+		p.stop = context.AfterFunc(ctx, func() { q.drop(p) })
+	}
+	q.mu.Unlock()
+	return p
+}
+
+// parallel classifies a request. Whatever is wrong with it makes it exclusive.
+func (s *Scope) parallel(req Request) bool {
+	tool := s.Lookup(req.Name)
+	if tool == nil || !tool.canParallel {
+		return false
+	}
+	text := req.Args
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	args, err := ParseJSON(text)
+	return err == nil && tool.ConcurrencySafe(args)
+}
+
+// drop ends a call that was cancelled while it waited.
+func (q *Queue) drop(p *Pending) {
+	q.mu.Lock()
+	if p.begun {
+		q.mu.Unlock()
+		return
+	}
+	p.begun = true
+	for i, w := range q.waiting {
+		if w == p {
+			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
+			break
+		}
+	}
+	q.dropped++
+	q.startLocked() // it may have been a barrier
+	q.mu.Unlock()
+	q.finish(p)
+	q.mu.Lock()
+	q.dropped--
+	q.idle.Broadcast()
+	q.mu.Unlock()
+}
+
+// startLocked begins what may begin.
+func (q *Queue) startLocked() {
+	if q.mode == Serial {
+		rest := q.waiting[:0:0]
+		for _, p := range q.waiting {
+			switch {
+			case p.parallel:
+				q.begin(p)
+			case !q.alone:
+				q.begin(p)
+			default:
+				rest = append(rest, p)
+			}
+		}
+		q.waiting = rest
+		return
+	}
+	for len(q.waiting) > 0 {
+		p := q.waiting[0]
+		if q.alone || p.parallel && q.running >= q.pool || !p.parallel && q.running > 0 {
+			return
+		}
+		q.waiting = q.waiting[1:]
+		q.begin(p)
+	}
+}
+
+func (q *Queue) begin(p *Pending) {
+	p.begun = true
+	if p.stop != nil {
+		p.stop()
+	}
+	if p.parallel {
+		q.running++
+	} else {
+		q.alone = true
+	}
+	go func() {
+		q.finish(p)
+		q.mu.Lock()
+		if p.parallel {
+			q.running--
+		} else {
+			q.alone = false
+		}
+		q.startLocked()
+		q.idle.Broadcast()
+		q.mu.Unlock()
+	}()
+}
+
+// finish makes the call; one that was cancelled before it began gets its result
+// by the same way as any other.
+func (q *Queue) finish(p *Pending) {
+	p.result = q.scope.Call(p.ctx, p.req)
+	close(p.done)
+}
+
+// Wait waits until no call waits or runs.
+func (q *Queue) Wait() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) > 0 || q.running > 0 || q.alone || q.dropped > 0 {
+		q.idle.Wait()
+	}
+}
+
+// Batch makes calls under the rules of Barrier and returns their results in the
+// order of the calls.
+func (s *Scope) Batch(ctx context.Context, calls []Request) []Result {
+	q := NewQueue(s, Barrier, 0)
+	pending := make([]*Pending, len(calls))
+	for i, req := range calls {
+		pending[i] = q.Submit(ctx, req)
+	}
+	results := make([]Result, len(calls))
+	for i, p := range pending {
+		results[i] = p.Result()
+	}
+	return results
+}

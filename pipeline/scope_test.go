@@ -1,0 +1,177 @@
+package pipeline
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func named1(t testing.TB, name, says string) *Tool {
+	t.Helper()
+	s := echoSpec()
+	s.Name, s.Description = name, says
+	return defineT(t, s)
+}
+
+func names(s *Scope) string {
+	var out []string
+	for _, t := range s.Tools() {
+		out = append(out, t.Name()+"="+t.Description())
+	}
+	return strings.Join(out, " ")
+}
+
+func TestScope_ShadowingRestrictionUndo(t *testing.T) {
+	root := newScope(t, named1(t, "a", "root"), named1(t, "b", "root"), named1(t, "c", "root"))
+	child := root.Child("child")
+	grand := child.Child("grand")
+	changes := 0
+	grand.OnChange(func() { changes++ })
+	check := func(want string) {
+		t.Helper()
+		if got := names(grand); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		// Listing, lookup and dispatch agree.
+		for _, n := range []string{"a", "b", "c", "d"} {
+			listed := strings.Contains(" "+want, " "+n+"=")
+			if found := grand.Lookup(n) != nil; found != listed {
+				t.Errorf("%s: listed %t, found %t", n, listed, found)
+			}
+			if r := call(grand, n, `{"text":"x"}`); r.OK() != listed {
+				t.Errorf("%s: listed %t, dispatched %t", n, listed, r.OK())
+			}
+		}
+	}
+	check("a=root b=root c=root")
+	undo, err := child.Register(named1(t, "a", "child"), named1(t, "d", "child"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("a=child b=root c=root d=child")
+	free := grand.Restrict(Restriction{Allow: []string{"a", "b", "d"}})
+	check("a=child b=root d=child")
+	// Restrictions intersect, and leave a scope's own alone.
+	more := child.Restrict(Restriction{Deny: []string{"b", "d"}})
+	check("a=child d=child")
+	own, _ := grand.Register(named1(t, "c", "grand"))
+	check("a=child c=grand d=child")
+	own()
+	own() // once is enough
+	// A hidden tool uncovers nothing that it shadows.
+	hide := grand.Restrict(Restriction{Deny: []string{"a"}})
+	check("d=child")
+	hide()
+	more()
+	free()
+	undo()
+	check("a=root b=root c=root")
+	if changes != 10 {
+		t.Errorf("told of %d changes", changes)
+	}
+	if _, err := root.Register(named1(t, "x", "y"), named1(t, "a", "again")); err == nil || root.Lookup("x") != nil {
+		t.Error("half of a registration was made")
+	}
+	child.Close()
+	if r := call(grand, "a", `{"text":"x"}`); r.OK() {
+		t.Error("a call in a scope that has ended")
+	}
+	if _, err := grand.Register(named1(t, "z", "y")); !errors.Is(err, ErrScopeClosed) {
+		t.Errorf("registered in a scope that has ended: %v", err)
+	}
+	wantCode(t, call(root, "a", `{"text":"x"}`), "")
+}
+
+func TestScope_PoliciesEndWithTheirUndo(t *testing.T) {
+	s := newScope(t, named1(t, "a", "x"))
+	undo := s.Guard("g", func(*Call) (string, bool) { return "no", true })
+	wantCode(t, call(s, "a", `{"text":"x"}`), CodeDenied)
+	// Inner scopes are under it, too.
+	wantCode(t, call(s.Child("c"), "a", `{"text":"x"}`), CodeDenied)
+	undo()
+	wantCode(t, call(s, "a", `{"text":"x"}`), "")
+}
+
+func TestDefine_Refuses(t *testing.T) {
+	type noName struct{ X int }
+	type loop struct {
+		Next []loop `json:"next"`
+	}
+	for name, f := range map[string]func() error{
+		"name":         func() error { s := echoSpec(); s.Name = "Echo"; _, err := Define(s); return err },
+		"reserved":     func() error { s := echoSpec(); s.Name = ReservedName; _, err := Define(s); return err },
+		"not reserved": func() error { _, err := DefineReserved(echoSpec()); return err },
+		"no body":      func() error { s := echoSpec(); s.Execute = nil; _, err := Define(s); return err },
+		"no json tag":  func() error { _, err := SchemaOf[noName](true); return err },
+		"loop":         func() error { _, err := SchemaOf[loop](true); return err },
+		"bytes": func() error {
+			_, err := SchemaOf[struct {
+				B []byte `json:"b"`
+			}](true)
+			return err
+		},
+		"union at the root": func() error {
+			s := echoSpec()
+			s.Output = &Schema{Types: []string{"object", "null"}}
+			_, err := Define(s)
+			return err
+		},
+		"array without items": func() error {
+			s := echoSpec()
+			s.Output = &Schema{Types: []string{"object"}, Properties: []Property{{"a", &Schema{Types: []string{"array"}}, true}}}
+			_, err := Define(s)
+			return err
+		},
+		"default of another type": func() error {
+			_, err := SchemaOf[struct {
+				A int `json:"a,omitzero" default:"\"x\""`
+			}](true)
+			return err
+		},
+	} {
+		if f() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if d, _ := MarshalValue(named1(t, "a", "x").Declare()); !strings.HasPrefix(d.String(), `{"name":"a","description":"x","parameters":{"type":"object","properties":{"text":{"type":"string","description":"what to say","minLength":1}`) {
+		t.Errorf("%s", d)
+	}
+}
+
+func TestPresentation_IsTotal(t *testing.T) {
+	s := echoSpec()
+	s.Title = "Echo"
+	s.PresentCall = func(a echoArgs) Card {
+		if a.Text == "panic" {
+			panic("x")
+		}
+		if a.Text == "read" {
+			return ReadCard{Path: "x"}
+		}
+		return TerminalCard{Title: a.Text}
+	}
+	s.PresentResult = func(a echoArgs, r Result) Card { return ReadCard{Path: a.Text, Lines: []string{}} }
+	tool := defineT(t, s)
+	for args, want := range map[string]string{
+		`{"text":"a"}`:        `{"card":"terminal","title":"a","cwd":"","output":"","exitCode":null,"signal":null}`,
+		`{"text":"panic"}`:    `{"card":"generic","title":"Echo","kind":"other","locations":[]}`,
+		`{"text":"read"}`:     `{"card":"generic","title":"Echo","kind":"other","locations":[]}`,
+		`{"text":1}`:          `{"card":"generic","title":"Echo","kind":"other","locations":[]}`,
+		`{"old_name":"gone"}`: `{"card":"generic","title":"Echo","kind":"other","locations":[]}`,
+		`nonsense`:            `{"card":"generic","title":"Echo","kind":"other","locations":[]}`,
+	} {
+		if got := MarshalCard(tool.PresentCall(JSON{args})).String(); got != want {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+	if got := MarshalCard(tool.PresentResult(JSON{`{"text":"f"}`}, Result{})).String(); got != `{"card":"read","path":"f","offset":0,"lines":[],"totalLines":0,"lang":""}` {
+		t.Errorf("%s", got)
+	}
+	if got := MarshalCard(ReadCard{Path: "\xff"}).String(); !strings.HasPrefix(got, `{"card":"generic"`) {
+		t.Errorf("%s", got)
+	}
+	if !slices.Equal(nearest("timeout", []string{"command", "timeout_ms"}), []string{"timeout_ms"}) {
+		t.Errorf("nearest: %q", nearest("timeout", []string{"command", "timeout_ms"}))
+	}
+}
