@@ -130,7 +130,10 @@ func TestProperty_OneResultWhateverPanics(t *testing.T) {
 		pre, guard, wrap, body, render, meta, post, final, observe, project := bad("pre"), bad("guard"), bad("wrap"), bad("body"), bad("render"), bad("meta"), bad("post"), bad("final"), bad("observe"), bad("project")
 		finals, observed := 0, 0
 		spec := echoSpec()
-		spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) { maybe(body); return echoValue{Said: "x"}, nil }
+		spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) {
+			maybe(body)
+			return echoValue{Said: "x"}, nil
+		}
 		spec.Render = func(echoArgs, echoValue) []Content { maybe(render); return []Content{Text("x")} }
 		spec.Meta = func(echoArgs, echoValue) any { maybe(meta); return 1 }
 		spec.ProjectContent = func(_ *Call, c []Content) []Content { maybe(project); return c }
