@@ -232,8 +232,8 @@ func (b *builder) denyConfig(c *config, l *policyLayer) error {
 		a    Access
 	}{{l.denyRead, "deny_read", Read}, {l.denyWrite, "deny_write", Write}} {
 		for _, v := range f.list {
-			if p := badPath(v.s); p != "" {
-				return c.errorAt(v, p, "a path or a pattern")
+			if problem := badDeny(v.s); problem != "" {
+				return c.errorAt(v, problem, "a path or a pattern")
 			}
 			if problem := b.denyPath(b.p.workspace, v.s, f.a, Rule{f.key + " = " + quote(v.s), c.origin(v.line)}); problem != "" {
 				return c.errorAt(v, problem, "a path or a pattern")
@@ -243,44 +243,64 @@ func (b *builder) denyConfig(c *config, l *policyLayer) error {
 	return nil
 }
 
-// denyPath denies a path that a person gave, or each pattern that its braces
-// stand for. problem is one sentence, or "".
+// denyPath denies a path that a person gave, or each path or pattern that its
+// braces stand for. problem is one sentence, or "".
 func (b *builder) denyPath(base, given string, a Access, rule Rule) (problem string) {
+	r := PathRule{Access: a, why: whyDeny, Rule: rule}
+	alts, err := expandBraces(given)
+	if err != nil {
+		return "the pattern has " + err.Error()
+	}
+	for _, alt := range alts {
+		// What "~" and a leading slash mean is decided for each: a shell, too,
+		// expands braces first.
+		if problem := b.denyOne(base, alt, r); problem != "" {
+			return problem
+		}
+	}
+	if len(alts) > 1 || alts[0] != given {
+		b.denyName(base, given, r)
+	}
+	return ""
+}
+
+// denyOne denies a path or a pattern without braces.
+func (b *builder) denyOne(base, given string, r PathRule) (problem string) {
 	literal, problem := b.expandHome(given)
 	if problem != "" {
 		return problem
 	}
-	literal = from(base, literal)
 	if !hasMeta(given) {
-		b.denyLiteral(literal, PathRule{Access: a, why: whyDeny, Rule: rule})
+		b.denyLiteral(from(base, literal), r)
 		return ""
 	}
-	// A file whose name reads like a pattern ("[id].ts") was meant too.
-	if name, err := b.r.realParent(trimSlash(literal)); err == nil && b.r.kindOf(name) != entryMissing {
-		b.denyLiteral(literal, PathRule{Access: a, why: whyDeny, Rule: rule})
-	}
-	pattern := given
-	switch {
-	case strings.HasPrefix(given, "~/"):
+	b.denyName(base, given, r)
+	switch pattern, home := strings.CutPrefix(given, "~/"); {
+	case home:
 		// The home's own name is no pattern.
-		base, pattern = b.p.home, given[2:]
+		base, given = b.p.home, pattern
+	case given[0] == '/':
+		base = "/"
 	}
-	pats, err := expandBraces(pattern)
+	g, err := compileGlob(base, given)
 	if err != nil {
 		return "the pattern has " + err.Error()
 	}
-	for _, pat := range pats {
-		root := base
-		if strings.HasPrefix(pat, "/") && !strings.HasPrefix(given, "~/") {
-			root = "/"
-		}
-		g, err := compileGlob(root, pat)
-		if err != nil {
-			return "the pattern has " + err.Error()
-		}
-		b.denyGlob(g, PathRule{Access: a, why: whyDeny, Rule: rule})
-	}
+	b.denyGlob(g, r)
 	return ""
+}
+
+// denyName denies what is there by the very name of a pattern: a file whose
+// name reads like one ("[id].ts") was meant too.
+func (b *builder) denyName(base, given string, r PathRule) {
+	literal, problem := b.expandHome(given)
+	if problem != "" {
+		return
+	}
+	literal = from(base, literal)
+	if name, err := b.r.realParent(trimSlash(literal)); err == nil && b.r.kindOf(name) != entryMissing {
+		b.denyLiteral(literal, r)
+	}
 }
 
 // denySecret denies sub below dir.

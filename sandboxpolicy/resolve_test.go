@@ -195,6 +195,56 @@ func TestResolve_FlagPathForms(t *testing.T) {
 	}
 }
 
+// Braces stand for several paths, each of which is read as if it stood alone.
+func TestResolve_BracesAreExpandedFirst(t *testing.T) {
+	f := newFake(map[string]string{"/home/u/w/{x,y}": "x"})
+	for _, tt := range []struct {
+		deny          string
+		denied, other []string
+	}{
+		{"{~/a,~/b}/k", []string{"/home/u/a/k", "/home/u/b/k/deep"}, []string{"/home/u/w/a/k", "/home/u/w/~/a/k", "/home/u/a"}},
+		{"{~,/srv}/k", []string{"/home/u/k", "/srv/k"}, []string{"/home/u/w/k"}},
+		{"{~/*.pem,x}", []string{"/home/u/a.pem", "/home/u/w/x"}, []string{"/home/u/w/a.pem"}},
+		{"{/e,f}", []string{"/e", "/home/u/w/f"}, []string{"/home/u/w/e", "/f"}},
+		{"{{~/a,/b},c}", []string{"/home/u/a", "/b", "/home/u/w/c"}, nil},
+		{"a{~/b,c}", []string{"/home/u/w/a~/b", "/home/u/w/ac"}, []string{"/home/u/b"}},
+		{"{x,y}", []string{"/home/u/w/x", "/home/u/w/y", "/home/u/w/{x,y}"}, nil},
+	} {
+		for layer, req := range map[string]Request{"flag": {DenyRead: []string{tt.deny}, Workspace: "/home/u/w", Cwd: "/tmp"}, "file": {Workspace: "/home/u/w", Cwd: "/tmp"}} {
+			delete(f.files, userFile)
+			if layer == "file" {
+				f.put(userFile, "[policy]\ndeny_read = ["+quote(tt.deny)+"]\n")
+			}
+			p, _, err := tryResolve(f, req)
+			if err != nil {
+				t.Errorf("%s %s: %v", layer, tt.deny, err)
+				continue
+			}
+			for _, path := range tt.denied {
+				wantVerdict(t, p, OpRead, path, false, tt.deny)
+			}
+			for _, path := range tt.other {
+				wantVerdict(t, p, OpRead, path, true, "")
+			}
+		}
+	}
+	for _, bad := range []string{"{~other/a,b}", "{$HOME,b}/k", "{a,../../b}", "{a,}", "{a,b[}", "{~/a,~/../../b}"} {
+		f := newFake(map[string]string{userFile: "[policy]\ndeny_read = [" + quote(bad) + "]\n"})
+		var ce *ConfigError
+		if _, _, err := tryResolve(f, Request{}); !errors.As(err, &ce) || ce.Key != "policy.deny_read" {
+			t.Errorf("deny_read %q: %v, want CONFIG_INVALID", bad, err)
+		}
+	}
+	f = newFake(nil)
+	f.account = ""
+	if _, _, err := tryResolve(f, Request{Environ: []string{"PATH=/bin"}, DenyRead: []string{"{~/x,y}"}}); err == nil {
+		t.Error("~ in braces was resolved without a home")
+	}
+	if _, _, err := tryResolve(newFake(nil), Request{DenyRead: []string{"{a,}"}}); err == nil {
+		t.Error("an empty alternative was accepted")
+	}
+}
+
 func TestResolve_FullAccessRefusesWhatItCannotKeep(t *testing.T) {
 	f := newFake(nil)
 	for _, r := range []Request{{DenyRead: []string{"/x"}}, {DenyWrite: []string{"/x"}}, {Network: NetworkNone}} {
