@@ -205,12 +205,17 @@ func (b *builder) addDenies() error {
 		a     Access
 	}{{"--deny-read", b.req.DenyRead, Read}, {"--deny-write", b.req.DenyWrite, Write}} {
 		for _, given := range f.paths {
-			base := b.pwd
-			if hasMeta(given) {
-				base = p.workspace
+			// A name is what the caller's shell sees. Files that a pattern
+			// means may be where the caller is or in what commands may write:
+			// it holds in both.
+			bases := []string{b.pwd}
+			if hasMeta(given) && p.workspace != b.pwd {
+				bases = append(bases, p.workspace)
 			}
-			if problem := b.denyPath(base, given, f.a, Rule{f.flag + " " + given, originFlag}); problem != "" {
-				return &UsageError{f.flag, problem}
+			for _, base := range bases {
+				if problem := b.denyPath(base, given, f.a, Rule{f.flag + " " + given, originFlag}); problem != "" {
+					return &UsageError{f.flag, problem}
+				}
 			}
 		}
 	}
@@ -267,6 +272,9 @@ func (b *builder) denyPath(base, given string, a Access, rule Rule) (problem str
 // denyOne denies a path or a pattern without braces.
 func (b *builder) denyOne(base, given string, r PathRule) (problem string) {
 	literal, problem := b.expandHome(given)
+	if problem == "" && base == "" && literal[0] != '/' {
+		problem = notRelative(given)
+	}
 	if problem != "" {
 		return problem
 	}
@@ -412,7 +420,13 @@ func (b *builder) deny(r PathRule) {
 	p := b.p
 	i := int32(len(p.deny))
 	next := int32(-1)
-	if !r.Glob {
+	if r.Glob {
+		for k := range p.deny {
+			if d := &p.deny[k]; d.Glob && d.Path == r.Path && d.Access <= r.Access {
+				return
+			}
+		}
+	} else {
 		head, ok := p.denyAt[r.Path]
 		if ok {
 			next = head

@@ -20,7 +20,7 @@ type Request struct {
 	AllowBroadWorkspace bool   // accept "/", a home directory, or what contains one
 
 	// Paths of flags: absolute, "~/…", or relative to the current directory.
-	// A relative pattern is matched in the workspace.
+	// A relative pattern is matched in the workspace, too.
 	Write, Read, DenyRead, DenyWrite []string
 
 	Network      Network // "" for the preset's and the configuration's
@@ -213,9 +213,13 @@ func (b *builder) flagPath(flag, given string) (string, error) {
 		return "", &UsageError{flag, err}
 	}
 	if b.pwd == "" && path[0] != '/' {
-		return "", &UsageError{flag, quote(given) + " is relative to the current directory, which can't be used; give an absolute path"}
+		return "", &UsageError{flag, notRelative(given)}
 	}
 	return from(b.pwd, path), nil
+}
+
+func notRelative(given string) string {
+	return quote(given) + " is relative to the current directory, which can't be used; give an absolute path"
 }
 
 // expandHome checks a path that a person gave and expands "~". problem is

@@ -175,10 +175,7 @@ func TestResolve_FlagPathForms(t *testing.T) {
 	f.wd = "/home/u/w/app"
 	p, _ := resolve(t, f, Request{Workspace: "/home/u/w", DenyRead: []string{"x", "../y/", "~/z", "**/.env", "/home/u/w/*/key", "[id]", "{a,b}/c"}})
 	for _, path := range []string{"/home/u/w/app/x", "/home/u/w/y/deep", "/home/u/z", "/home/u/w/.env", "/home/u/w/a/b/c/.env", "/home/u/w/.env/x",
-		"/home/u/w/m/key", "/home/u/w/app/[id]", "/home/u/w/i", "/home/u/w/a/c", "/home/u/w/b/c/d"} {
-		if path == "/home/u/w/app/[id]" {
-			continue // the name is in the current directory, the pattern in the workspace
-		}
+		"/home/u/w/m/key", "/home/u/w/app/[id]/p", "/home/u/w/app/i", "/home/u/w/i", "/home/u/w/a/c", "/home/u/w/app/b/c", "/home/u/w/b/c/d"} {
 		wantVerdict(t, p, OpRead, path, false, "--deny-read")
 	}
 	for _, path := range []string{"/home/u/w/xx", "/home/u/.env", "/home/u/w/key", "/home/u/w/m/n/key", "/home/u/w/envx"} {
@@ -191,6 +188,46 @@ func TestResolve_FlagPathForms(t *testing.T) {
 	for _, bad := range []string{"", "a\x00", "x[", "{a", "a/*/../b", "b\\*\\"} {
 		if _, _, err := tryResolve(f, Request{DenyRead: []string{bad}}); err == nil {
 			t.Errorf("--deny-read %q was accepted", bad)
+		}
+	}
+}
+
+// Without a workspace in the current directory both may be meant by a pattern.
+func TestResolve_RelativeDenies(t *testing.T) {
+	f := newFake(map[string]string{"/home/u/ws/[id]": "x", "/home/u/w/[id]": "x"})
+	for _, tt := range []struct {
+		deny          string
+		denied, other []string
+	}{
+		{"k.pem", []string{"/home/u/w/k.pem"}, []string{"/home/u/ws/k.pem"}},
+		{"../k.pem", []string{"/home/u/k.pem"}, nil},
+		{"*.pem", []string{"/home/u/w/k.pem", "/home/u/ws/k.pem"}, []string{"/home/u/k.pem", "/home/u/ws/d/k.pem"}},
+		{"**/*.pem", []string{"/home/u/w/d/k.pem", "/home/u/ws/d/k.pem"}, []string{"/home/u/k.pem"}},
+		{"{k,l}.pem", []string{"/home/u/w/k.pem", "/home/u/ws/l.pem"}, nil},
+		{"[id]", []string{"/home/u/w/i", "/home/u/ws/d", "/home/u/w/[id]", "/home/u/ws/[id]"}, nil},
+		{"~/*.pem", []string{"/home/u/k.pem"}, []string{"/home/u/w/k.pem", "/home/u/ws/k.pem"}},
+		{"/e/*.pem", []string{"/e/k.pem"}, []string{"/home/u/w/k.pem", "/home/u/ws/k.pem"}},
+	} {
+		f.put("/home/u/ws", "dir")
+		p, _ := resolve(t, f, Request{Workspace: "../ws", DenyRead: []string{tt.deny}})
+		for _, path := range tt.denied {
+			wantVerdict(t, p, OpRead, path, false, "--deny-read "+tt.deny)
+		}
+		for _, path := range tt.other {
+			wantVerdict(t, p, OpRead, path, true, "")
+		}
+	}
+	p, _ := resolve(t, f, Request{Workspace: "../ws", DenyRead: []string{"/e/*.pem"}})
+	if n := slices.IndexFunc(p.Deny(), func(r PathRule) bool { return r.Path == "/e/*.pem" }); n < 0 ||
+		slices.ContainsFunc(p.Deny()[n+1:], func(r PathRule) bool { return r.Path == "/e/*.pem" }) {
+		t.Error("an absolute pattern doesn't stand once among the denies")
+	}
+	// A directory that is gone has nothing that could be meant.
+	f.wd = "/home/u/loop"
+	f.put(f.wd, "link:loop")
+	for deny, ok := range map[string]bool{"k.pem": false, "*.pem": false, "{/e,k}": false, "/e/*.pem": true, "~/*.pem": true, "{~/a,/b}": true} {
+		if _, _, err := tryResolve(f, Request{Workspace: "/home/u/ws", Cwd: "/tmp", DenyRead: []string{deny}}); (err == nil) != ok {
+			t.Errorf("without a current directory, --deny-read %s: %v", deny, err)
 		}
 	}
 }
