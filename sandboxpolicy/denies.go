@@ -360,6 +360,9 @@ func (b *builder) denyGlob(g *glob, r PathRule) {
 		q := r
 		q.Glob, q.pat, q.Path, q.Dir = true, ng, ng.String(), dir
 		b.deny(q)
+		if q.OneLevel() {
+			b.denyLinks(dir, ng.segs[len(ng.segs)-1], r)
+		}
 	}
 	dir := g.dir()
 	real, _, err := b.r.real(dir)
@@ -368,6 +371,25 @@ func (b *builder) denyGlob(g *glob, r PathRule) {
 		return
 	}
 	add(real)
+}
+
+// denyLinks denies what the links in dir that match a pattern lead to: as with
+// a name, the target has the secret. A directory that can't be read is passed
+// over. The links that a pattern of several directories matches are not looked
+// for: they may be anywhere.
+func (b *builder) denyLinks(dir, pattern string, r PathRule) {
+	if b.r.kindOf(dir) != entryDir {
+		return
+	}
+	entries, err := b.r.facts.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 && matchSeg(pattern, e.Name()) {
+			b.denyLiteral(join(dir, e.Name()), r)
+		}
+	}
 }
 
 // denyLiteral denies the name, and what it leads to if it is a link: the

@@ -143,6 +143,43 @@ func TestResolve_SecretsBehindLinksAndVariables(t *testing.T) {
 	}
 }
 
+// What a pattern matches is denied as if it had been named: a link with what
+// it leads to.
+func TestResolve_PatternsFollowLinks(t *testing.T) {
+	f := newFake(map[string]string{
+		"/home/u/.cargo/credentials.toml": "link:../dotfiles/c", "/home/u/.cargo/config.toml": "link:../dotfiles/config", "/home/u/dotfiles/c": "k", "/home/u/dotfiles/config": "x",
+		"/srv/cargo/credentials": "link:/data/l", "/data/l": "link:real", "/data/real": "k", "/etc/ssh/ssh_host_rsa_key": "link:/data/rsa",
+		"/home/u/w/prod.env": "link:/vault/prod", "/home/u/w/gone.env": "link:/vault/later", "/home/u/w/loop.env": "link:loop.env", "/home/u/w/dir.env": "link:/vault/d",
+		"/home/u/w/plain.env": "x", "/home/u/w/other": "link:/vault/other", "/home/u/w/sub/deep.env": "link:/vault/deep", "/vault/d/x": "x", "/vault/other": "x",
+	})
+	p, _ := resolve(t, f, Request{DenyRead: []string{"*.env"}, DenyWrite: []string{"~/w/o?her"}, Environ: append([]string{"CARGO_HOME=/srv/cargo"}, baseEnv...)})
+	for _, path := range []string{"/home/u/dotfiles/c", "/home/u/.cargo/credentials.toml", "/data/real", "/data/rsa"} {
+		wantVerdict(t, p, OpRead, path, false, "secret")
+	}
+	for _, path := range []string{"/vault/prod", "/vault/later", "/vault/d/x", "/home/u/w/prod.env", "/home/u/w/loop.env", "/home/u/w/new.env"} {
+		wantVerdict(t, p, OpRead, path, false, "--deny-read *.env")
+	}
+	wantVerdict(t, p, OpWrite, "/vault/other", false, "--deny-write")
+	for _, path := range []string{"/home/u/dotfiles/config", "/vault/other", "/vault/deep", "/data/l", "/home/u/w/sub/deep.env"} {
+		wantVerdict(t, p, OpRead, path, true, "")
+	}
+	// Only what is there is read, and of it nothing that doesn't match.
+	f = newFake(map[string]string{"/home/u/w/a": "x"})
+	for i := range 50 {
+		f.put("/home/u/w/"+strings.Repeat("n", i+1), "link:/x")
+	}
+	resolve(t, f, Request{})
+	before := f.lstats
+	f.lstats, f.readDirs = 0, nil
+	resolve(t, f, Request{DenyRead: []string{"*.env", "missing/*.env", "**/*.env", "*/x"}})
+	if n := f.lstats - before; n > 4 {
+		t.Errorf("%d more lstats", n)
+	}
+	if want := []string{"/home/u/w"}; !slices.Equal(slices.DeleteFunc(f.readDirs, func(d string) bool { return strings.HasPrefix(d, "/var/tmp/") || strings.HasPrefix(d, "/tmp/") }), want) {
+		t.Errorf("read %q, want %q", f.readDirs, want)
+	}
+}
+
 func TestResolve_DenyBeatsAllow(t *testing.T) {
 	f := newFake(map[string]string{"/e/secret/x": "s", "/e/f": "x"})
 	p, _ := resolve(t, f, Request{Write: []string{"/e", "/e/secret/x"}, Read: []string{"/e/secret"}, DenyRead: []string{"/e/secret/**"}})
