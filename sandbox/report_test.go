@@ -433,3 +433,43 @@ func TestExplainOp_NamesInASharedGitDirectory(t *testing.T) {
 		}
 	}
 }
+
+// Each refusal of the supervisor explains one line about its path, whatever it
+// says; a further line tells of another denial.
+func TestAttribute_TellsWhatIsNotKnownYet(t *testing.T) {
+	p := policy(t, sandboxpolicy.Request{})
+	const path = "/etc/hostname"
+	refused := func(ops ...sandboxpolicy.Op) []Denial {
+		var r recorder
+		for _, op := range ops {
+			r.add(Denial{Operation: op, Target: path, Resolved: path, Evidence: "supervisor"})
+		}
+		return r.all()
+	}
+	const chmod, write = "chmod: changing permissions of '" + path + "': Permission denied\n", "sh: 1: cannot create " + path + ": Permission denied\n"
+	for _, tc := range []struct {
+		name, stderr string
+		known        []Denial
+		want         string
+	}{
+		{"nothing is known", write, nil, "write"},
+		{"twice the same", write + write, nil, "write"},
+		{"the supervisor's own", chmod, refused("chmod"), ""},
+		{"the supervisor's own, repeated", chmod + chmod, refused("chmod", "chmod"), ""},
+		{"two of the supervisor's", chmod + chmod, refused("chmod", "utime"), ""},
+		{"one more", chmod + write, refused("chmod"), "write"},
+		{"one more, in another order", write + chmod, refused("chmod"), "write"},
+		{"a silent one", "", refused("chmod"), ""},
+		{"of another path", "cat: /etc/shadow: Permission denied\n", refused("chmod"), "read"},
+		{"the same operation", chmod + write, refused("write"), ""},
+		{"no refusal's text", "chmod: " + path + "\n", nil, ""},
+	} {
+		var got []string
+		for _, d := range Attribute(p, "/", tc.stderr, tc.known) {
+			got = append(got, string(d.Operation))
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}

@@ -164,7 +164,7 @@ func (r *run) report(st *sandbox.State, left []int) (ok bool) {
 	denials := r.cmd.Denials()
 	p := r.scope.Policy()
 	if r.streams != nil && failed {
-		denials = addNew(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.stderr.Bytes())))
+		denials = append(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.stderr.Bytes()), denials)...)
 	}
 	if failed {
 		denials = append(denials, r.cmd.GainRefused()...)
@@ -188,19 +188,6 @@ func (r *run) report(st *sandbox.State, left []int) (ok bool) {
 		printDenials(denials)
 	}
 	return ok
-}
-
-func addNew(have, more []sandbox.Denial) []sandbox.Denial {
-	for _, m := range more {
-		known := false
-		for _, h := range have {
-			known = known || h.Resolved == m.Resolved
-		}
-		if !known {
-			have = append(have, m)
-		}
-	}
-	return have
 }
 
 // maxLines is how many denials are told on standard error.
