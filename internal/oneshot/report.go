@@ -110,8 +110,8 @@ func newCaptured(workspace string) *captured {
 	return &captured{capture.NewStream("stdout", sp), capture.NewStream("stderr", sp), sp}
 }
 
-// printJSON prints a line, and reports whether that went well.
-func printJSON(v any) bool {
+// printJSON prints a line, or says on standard error that it can't be written.
+func printJSON(v any) {
 	b, err := json.Marshal(v)
 	if err == nil {
 		err = writeAll(1, append(b, '\n'))
@@ -119,7 +119,6 @@ func printJSON(v any) bool {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "dshx: the result can't be written: %v\n", err)
 	}
-	return err == nil
 }
 
 // writeStatus writes one line to a descriptor of the caller's. A reader that
@@ -156,10 +155,8 @@ func ending(st *sandbox.State) (code *int, sig *string) {
 	return &c, nil
 }
 
-// report tells what happened, on every channel that was asked for; false when
-// the result that was asked for could not be written.
-func (r *run) report(st *sandbox.State, left []int) (ok bool) {
-	ok = true
+// report tells what happened, on every channel that was asked for.
+func (r *run) report(st *sandbox.State, left []int) {
 	failed := st.Signal != 0 || st.ExitCode != 0 || r.timedOut
 	denials := r.cmd.Denials()
 	p := r.scope.Policy()
@@ -181,13 +178,12 @@ func (r *run) report(st *sandbox.State, left []int) (ok bool) {
 				code, sig, r.timedOut, st.Duration.Milliseconds(), len(left), exitedFacts{denials, notices}}})
 		}
 		if r.o.JSON {
-			ok = printJSON(r.value(st, left, denials, notices))
+			printJSON(r.value(st, left, denials, notices))
 		}
 	}
 	if failed && !r.o.Quiet && !r.o.JSON {
 		printDenials(denials)
 	}
-	return ok
 }
 
 // maxLines is how many denials are told on standard error.
