@@ -9,6 +9,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -186,12 +187,15 @@ func pids(f *Flags, v string) error {
 // program. Every flag may be written --name VALUE or --name=VALUE; of a flag
 // that isn't a list the last one counts.
 //
+// With an error, which is the first one's, the flags that were understood are
+// returned as well: they say where the error is to be told.
+//
 // Errors: *sandboxpolicy.UsageError.
 func Parse(args []string, tables ...[]Flag) (*Flags, []string, error) {
 	f := &Flags{StatusFD: -1}
 	rest, _, err := f.parse(args, tables)
 	if err != nil {
-		return nil, nil, err
+		return f, nil, err
 	}
 	return f, rest, nil
 }
@@ -204,7 +208,7 @@ func ParseAll(args []string, tables ...[]Flag) (*Flags, []string, error) {
 	for {
 		rest, ended, err := f.parse(args, tables)
 		if err != nil {
-			return nil, nil, err
+			return f, nil, err
 		}
 		if ended || f.Help || len(rest) == 0 {
 			return f, append(operands, rest...), nil
@@ -213,40 +217,52 @@ func ParseAll(args []string, tables ...[]Flag) (*Flags, []string, error) {
 	}
 }
 
-// parse reads flags up to an operand or, ended, to "--".
+// parse reads flags up to an operand or, ended, to "--". It goes on behind a
+// mistake; err is the first.
 func (f *Flags) parse(args []string, tables [][]Flag) (rest []string, ended bool, err error) {
+	wrong := func(flag, msg string) {
+		if err == nil {
+			err = &sandboxpolicy.UsageError{Flag: flag, Msg: msg}
+		}
+	}
 	for len(args) > 0 {
 		arg := args[0]
 		switch {
 		case arg == "--":
-			return args[1:], true, nil
+			return args[1:], true, err
 		case arg == "-h" || arg == "--help":
 			f.Help = true
-			return args[1:], false, nil
+			return args[1:], false, err
 		case len(arg) < 2 || arg[0] != '-':
-			return args, false, nil
+			return args, false, err
 		}
 		name, value, inline := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		flag := find(tables, name)
-		if flag == nil || !strings.HasPrefix(arg, "--") {
-			return nil, false, &sandboxpolicy.UsageError{Msg: "unknown flag " + quote(arg) + DidYouMean("--", Nearest(name, names(tables))) +
-				"; --help lists the flags, and -- ends them"}
-		}
 		args = args[1:]
+		if flag == nil || !strings.HasPrefix(arg, "--") {
+			wrong("", "unknown flag "+quote(arg)+DidYouMean("--", Nearest(name, names(tables)))+"; --help lists the flags, and -- ends them")
+			// With "--" still to come, what looks like an operand is its value.
+			if !inline && slices.Contains(args, "--") && !strings.HasPrefix(args[0], "-") {
+				args = args[1:]
+			}
+			continue
+		}
 		switch {
 		case flag.Value == "" && inline:
-			return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "takes no value"}
+			wrong("--"+name, "takes no value")
+			continue
 		case flag.Value != "" && !inline:
 			if len(args) == 0 {
-				return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "needs a value (" + flag.Value + ")"}
+				wrong("--"+name, "needs a value ("+flag.Value+")")
+				continue
 			}
 			value, args = args[0], args[1:]
 		}
-		if err := flag.Set(f, value); err != nil {
-			return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: err.Error()}
+		if e := flag.Set(f, value); e != nil {
+			wrong("--"+name, e.Error())
 		}
 	}
-	return nil, false, nil
+	return nil, false, err
 }
 
 func find(tables [][]Flag, name string) *Flag {

@@ -82,6 +82,41 @@ func TestParse_RefusesWhatCanNotBeMeant(t *testing.T) {
 	}
 }
 
+// What was understood says where a mistake is to be told, wherever it stands.
+func TestParse_ReturnsWhatItUnderstoodWithAnError(t *testing.T) {
+	for _, tc := range []struct {
+		args   string
+		json   bool
+		status int
+		in     string // the message
+	}{
+		{"--json --network moon -- true", true, -1, "moon"},
+		{"--network moon --json -- true", true, -1, "moon"},
+		{"--network moon --json --status-fd=4 --network mars -- true", true, 4, "moon"},
+		{"--badflag --json", true, -1, "badflag"},
+		{"--badflag --json -- true", true, -1, "badflag"},
+		{"--badflag=x --json -- true", true, -1, "badflag"},
+		{"--badflag x --json -- true", true, -1, "badflag"},
+		{"--badflag x --json", false, -1, "badflag"}, // x is the command
+		{"--badflag -- true --json", false, -1, "badflag"},
+		{"--badflag x y --json -- true", false, -1, "badflag"},
+		{"-q --json x", true, -1, "-q"},
+		{"--status-fd 3 --json=maybe -- true", false, 3, "takes no value"},
+		{"--json --status-fd x -- true", true, -1, "descriptor"},
+		{"--json --preset", true, -1, "needs a value"},
+		{"--allow-domain x.y --status-fd 5", false, 5, "not in this version"},
+	} {
+		f, rest, err := Parse(strings.Fields(tc.args), Shared, Exec)
+		if err == nil || !strings.Contains(err.Error(), tc.in) || rest != nil {
+			t.Errorf("%s: %q, %v", tc.args, rest, err)
+			continue
+		}
+		if f.JSON != tc.json || f.StatusFD != tc.status {
+			t.Errorf("%s: --json %t, --status-fd %d", tc.args, f.JSON, f.StatusFD)
+		}
+	}
+}
+
 func TestParseAll_TakesFlagsBehindOperands(t *testing.T) {
 	f, ops, err := ParseAll([]string{"write", "--json", "/x", "--preset=read-only", "--", "--json"}, Shared, JSON)
 	if err != nil || !f.JSON || f.Request.Preset != "read-only" || !slices.Equal(ops, []string{"write", "/x", "--json"}) {
@@ -171,7 +206,7 @@ func FuzzParse(f *testing.F) {
 			fl, rest, err := parse(slices.Clone(args), Shared, Exec)
 			if err != nil {
 				var usage *sandboxpolicy.UsageError
-				if !errors.As(err, &usage) || fl != nil || rest != nil {
+				if !errors.As(err, &usage) || fl == nil || rest != nil {
 					t.Fatalf("%q: %v", args, err)
 				}
 				continue

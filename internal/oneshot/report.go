@@ -122,8 +122,11 @@ func printJSON(v any) {
 }
 
 // writeStatus writes one line to a descriptor of the caller's. A reader that
-// is gone is no reason to end the command.
+// is gone is no reason to end the command. Without a descriptor it does nothing.
 func writeStatus(fd int, e event) {
+	if fd < 0 {
+		return
+	}
 	b, err := json.Marshal(e)
 	if err != nil {
 		return
