@@ -1,6 +1,7 @@
 package sandboxpolicy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -337,7 +338,9 @@ func (b *builder) choosePreset() error {
 	if b.user != nil && b.user.unknown.set() {
 		p.unknownCmds, p.unknownOrg = b.user.unknown.s, b.user.origin(b.user.unknown.line)
 	}
-	b.tighten(flagged)
+	if err := b.tighten(flagged); err != nil {
+		return err
+	}
 
 	if b.req.Network != "" {
 		if b.req.Network.rank() < 0 {
@@ -422,11 +425,16 @@ func (b *builder) presetNames() []string {
 }
 
 // tighten applies what the workspace's file may say about preset and
-// network, and names what it may not. A preset that a flag chose stands.
-func (b *builder) tighten(flagged bool) {
+// network, and names what it may not. A preset that a flag chose stands. A name
+// that nobody defines is a mistake all the same: dropped, it would leave the
+// wider policy in force that it was to narrow.
+func (b *builder) tighten(flagged bool) error {
 	c, p := b.space, b.p
 	if c == nil {
-		return
+		return nil
+	}
+	if name := c.preset.s; c.preset.set() && !slices.Contains(b.presetNames(), name) && c.findPreset(name) == nil {
+		return c.errorAt(c.preset, "unknown preset "+quote(name), "one of "+oneOf(b.presetNames()))
 	}
 	if c.preset.set() && !flagged {
 		base, ok := builtinPreset(c.preset.s)
@@ -442,7 +450,7 @@ func (b *builder) tighten(flagged bool) {
 			if b.user.findPreset(p.preset) == nil {
 				p.preset = base.name
 			}
-		case ok && base.mode == p.mode && p.preset == base.name:
+		case c.preset.s == p.preset:
 		default:
 			b.wider(c.preset)
 		}
@@ -470,6 +478,7 @@ func (b *builder) tighten(flagged bool) {
 	for i := range c.presets {
 		b.wider(c.presets[i].name)
 	}
+	return nil
 }
 
 func strictness(rule string) int {
