@@ -23,7 +23,6 @@ type Flags struct {
 	Request sandboxpolicy.Request
 
 	Timeout, KillAfter time.Duration
-	Isolation          string
 	RequireFull        bool
 
 	TTY      oneshot.TTY
@@ -156,15 +155,12 @@ var Exec = []Flag{
 	{"apply", "", notYet, later("--apply")},
 }
 
+// isolation keeps nothing: the ways that this version has are one.
 func isolation(f *Flags, v string) error {
-	switch v {
-	case "auto", "landlock":
-		f.Isolation = v
-		return nil
-	case "namespaces":
+	if v == "namespaces" {
 		return later("isolation by namespaces")(f, v)
 	}
-	return oneOf(nil, "auto", "landlock", "namespaces")(f, v)
+	return oneOf(func(*Flags, string) {}, "auto", "landlock", "namespaces")(f, v)
 }
 
 func tty(f *Flags, v string) error {
@@ -174,9 +170,9 @@ func tty(f *Flags, v string) error {
 }
 
 func pids(f *Flags, v string) error {
-	n, err := strconv.ParseInt(v, 10, 32)
-	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no number of processes", v)
+	n, err := sandboxpolicy.ParseCount(v)
+	if err != nil {
+		return fmt.Errorf("%s is %w", quote(v), err)
 	}
 	f.Request.Limits.Pids = n
 	return nil
