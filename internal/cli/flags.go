@@ -311,8 +311,7 @@ var JSON = []Flag{{"json", "", "print JSON", on(func(f *Flags) *bool { return &f
 // Explain are the further flags of policy explain.
 var Explain = []Flag{{"check", "", "exit 1 where the policy denies", on(func(f *Flags) *bool { return &f.Check })}}
 
-// Init are the flags of policy init.
-var Init = []Flag{
+// Init are the flags of policy init: --write is its own, the others are shared.
+var Init = append([]Flag{
 	{"write", "user|workspace", "store it, unless one is there", oneOf(func(f *Flags, v string) { f.Store = v }, "user", "workspace")},
-	*find([][]Flag{Shared}, "workspace"),
-}
+}, slices.DeleteFunc(slices.Clone(Shared), func(f Flag) bool { return f.Name == "write" })...)
