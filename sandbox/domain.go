@@ -503,7 +503,7 @@ func (d *Domain) shutDown() {
 
 // denied is the supervisor's report of a refusal.
 func (d *Domain) denied(s supervise.Denial) {
-	den := Denial{s.Op, s.Target, s.Resolved, s.Rule, "supervisor", s.Remedy}
+	den := Denial{Operation: s.Op, Target: s.Target, Resolved: s.Resolved, Rule: s.Rule, Evidence: "supervisor", Remedy: s.Remedy}
 	d.mu.Lock()
 	c := d.byMark[proctree.MarkOf(s.PID)]
 	if c == nil && len(d.byMark) == 1 {
