@@ -44,7 +44,7 @@ func TestHosts_HoldTheirPromises(t *testing.T) {
 	hosts = append(hosts,
 		host{"no killable wait", func(h *Host) { h.Seccomp.WaitKillable = false }, ""},
 		host{"no notification", func(h *Host) { h.Seccomp.Listener = false }, "metadata unix-sockets unix-datagram scheduling"},
-		host{"no notification, ABI 4", func(h *Host) { h.Seccomp.Listener, h.LandlockABI = false, 4 },
+		host{"no notification, ABI 4", func(h *Host) { h.Seccomp.Listener, h.LandlockABI = false, min(h.LandlockABI, 4) },
 			"metadata unix-sockets unix-datagram abstract-sockets signals scheduling"},
 	)
 	for _, h := range hosts {
@@ -153,7 +153,7 @@ func TestHosts_WithoutEnforcementNothingRuns(t *testing.T) {
 // TestHosts_GuardWithoutScopes: on kernels without Landlock's signal scope the
 // guard tells the processes by their mark.
 func TestHosts_GuardWithoutScopes(t *testing.T) {
-	onHost(t, func(h *Host) { h.LandlockABI = 4 }, func() {
+	onHost(t, func(h *Host) { h.LandlockABI = min(h.LandlockABI, 4) }, func() {
 		w := newWorld(t)
 		s, err := Open(w.request("workspace-write"))
 		if err != nil {

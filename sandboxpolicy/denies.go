@@ -167,8 +167,10 @@ func (b *builder) addDenies() error {
 				continue
 			}
 			r := PathRule{Path: root, Access: Read, why: whyOtherTmp, Rule: Rule{"private directories of other runs", originPreset}}
-			if below(p.tmp, root) {
-				r.Except = []string{p.tmp}
+			for _, o := range own { // of a dshx around this one, say
+				if below(o, root) {
+					r.Except = append(r.Except, o)
+				}
 			}
 			b.deny(r)
 		}

@@ -394,3 +394,14 @@ func TestRules_EveryRuleHasAnOrigin(t *testing.T) {
 		}
 	}
 }
+
+// A dshx inside another one works in the outer one's TMPDIR.
+func TestResolve_WorkspaceInAnOuterTmpDir(t *testing.T) {
+	f := newFake(map[string]string{"/var/tmp/dshx-1000/outer/w/f": "x", "/var/tmp/dshx-1000/third/f": "x"})
+	f.wd = "/var/tmp/dshx-1000/outer/w"
+	p, _ := resolve(t, f, Request{})
+	wantVerdict(t, p, OpWrite, "/var/tmp/dshx-1000/outer/w/f", true, "workspace")
+	wantVerdict(t, p, OpWrite, fakeTmp+"/x", true, "TMPDIR")
+	wantVerdict(t, p, OpRead, "/var/tmp/dshx-1000/outer/other", false, "other runs")
+	wantVerdict(t, p, OpRead, "/var/tmp/dshx-1000/third/f", false, "other runs")
+}
