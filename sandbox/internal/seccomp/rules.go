@@ -70,7 +70,8 @@ func unshareRule(o Options) *node {
 }
 
 // Requests that golang.org/x/sys/unix doesn't name (linux/fs.h, linux/btrfs.h,
-// linux/msdos_fs.h, fs/ext4/ext4.h, asm-generic/sockios.h). FS_IOC32_ are the
+// linux/f2fs.h, linux/msdos_fs.h, fs/ext4/ext4.h, fs/ceph/ioctl.h,
+// fs/ocfs2/ocfs2_fs.h, fs/bcachefs/bcachefs_ioctl.h, asm-generic/sockios.h). FS_IOC32_ are the
 // same with the int that they really take.
 const (
 	fsIocSetVersion   = 0x40087602
@@ -89,6 +90,17 @@ const (
 	btrfsSnapDestroyV2     = 0x5000943f
 	btrfsSubvolSetFlags    = 0x4008941a
 	btrfsSetReceivedSubvol = 0xc0c89425
+	// The structure of 32-bit programs, which a 64-bit kernel takes from all.
+	btrfs32SetReceivedSubvol = 0xc0c09425
+	btrfsDefrag              = 0x50009402
+	btrfsDefragRange         = 0x40309410
+
+	ext4Migrate       = 0x6609
+	f2fsSetPinFile    = 0x4004f50d
+	cephSetLayout     = 0x40289702
+	cephSetPolicy     = 0x40289705
+	ocfs2Reflink      = 0x40186f04
+	bcachefsReinherit = 0x8008bc40
 
 	fioSetOwn = 0x8901
 	siocSPGrp = 0x8902
@@ -104,10 +116,15 @@ func ioctlRule(o Options) *node {
 		// The console's output; another line discipline, whose drivers load on
 		// demand (n_hdlc, n_gsm and their faults).
 		unix.TIOCCONS, unix.TIOCSETD,
-		// Makes and removes directories (subvolumes) by a descriptor that is open
-		// for reading, without the hooks that Landlock judges names by.
+		// Makes and removes names (subvolumes, OCFS2's reflinks) by a descriptor
+		// that is open for reading, without the hooks that Landlock judges names by.
 		btrfsSnapCreate, btrfsSnapCreateV2, btrfsSubvolCreate, btrfsSubvolCreateV2,
-		btrfsSnapDestroy, btrfsSnapDestroyV2, btrfsSubvolSetFlags, btrfsSetReceivedSubvol,
+		btrfsSnapDestroy, btrfsSnapDestroyV2, btrfsSubvolSetFlags,
+		btrfsSetReceivedSubvol, btrfs32SetReceivedSubvol, ocfs2Reflink,
+		// How a file lies on its disk, by such a descriptor too: not contents, but
+		// neither what reading gives. Nothing in daily use asks for it.
+		btrfsDefrag, btrfsDefragRange, ext4Migrate, f2fsSetPinFile,
+		cephSetLayout, cephSetPolicy, bcachefsReinherit,
 		// A whole file system's keys: removing one locks the user's other files.
 		unix.FS_IOC_ADD_ENCRYPTION_KEY, unix.FS_IOC_REMOVE_ENCRYPTION_KEY,
 		unix.FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS)
