@@ -137,8 +137,8 @@ func oracle(o Options) map[string]libCall {
 	}
 	fcntl := plain(allow)
 	if o.Signals {
-		ioctls = append(ioctls, ints(eperm, 1, 0x8901, 0x8902)...)
-		fcntl.rules = ints(eperm, 1, 8, 15)
+		ioctls = append(ioctls, ints(eperm, 1, 0x8901, 0x8902, 0x5452)...)
+		fcntl.rules = append(ints(eperm, 1, 8, 15, 10), libRule{eperm, and{isInt(1, 4), masked(2, 0x2000, 0x2000)}})
 	}
 
 	// 0x870ff700 and the rest: all but THREAD, FS, SIGHAND, VM, FILES, SYSVSEM.

@@ -71,7 +71,8 @@ func unshareRule(o Options) *node {
 
 // Requests that golang.org/x/sys/unix doesn't name (linux/fs.h, linux/btrfs.h,
 // linux/f2fs.h, linux/msdos_fs.h, fs/ext4/ext4.h, fs/ceph/ioctl.h,
-// fs/ocfs2/ocfs2_fs.h, fs/bcachefs/bcachefs_ioctl.h, asm-generic/sockios.h). FS_IOC32_ are the
+// fs/ocfs2/ocfs2_fs.h, fs/bcachefs/bcachefs_ioctl.h, asm-generic/ioctls.h and
+// sockios.h). FS_IOC32_ are the
 // same with the int that they really take.
 const (
 	fsIocSetVersion   = 0x40087602
@@ -102,6 +103,7 @@ const (
 	ocfs2Reflink      = 0x40186f04
 	bcachefsReinherit = 0x8008bc40
 
+	fioAsync  = 0x5452
 	fioSetOwn = 0x8901
 	siocSPGrp = 0x8902
 )
@@ -134,19 +136,23 @@ func ioctlRule(o Options) *node {
 		fsIocSetVersion, fsIoc32SetVersion, ext4IocSetVersion, ext432SetVersion,
 		unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ENABLE_VERITY, fatSetAttributes)...)
 	if o.Signals {
-		cases = append(cases, is(no, fioSetOwn, siocSPGrp)...)
+		cases = append(cases, is(no, fioSetOwn, siocSPGrp, fioAsync)...)
 	}
 	return choose(low(1), 0, allow(), cases...)
 }
 
 // fcntl(int fd, unsigned int cmd, …): the owner of a descriptor gets a signal
 // of the caller's choice (F_SETSIG) when something happens on it, checked by
-// uid alone.
+// uid alone. A terminal takes the group in its foreground for the owner as soon
+// as O_ASYNC is set (tty_fasync), without F_SETOWN. FIOASYNC is the same.
 func fcntlRule(o Options) *node {
 	if !o.Signals {
 		return allow()
 	}
-	return choose(low(1), 0, allow(), is(errno(unix.EPERM), unix.F_SETOWN, unix.F_SETOWN_EX)...)
+	no := errno(unix.EPERM)
+	flags := choose(low(2), 0, allow(), hasAny(no, unix.O_ASYNC))
+	return choose(low(1), 0, allow(), append(is(no, unix.F_SETOWN, unix.F_SETOWN_EX, unix.F_SETSIG),
+		is(flags, unix.F_SETFL)...)...)
 }
 
 // sockType masks SOCK_NONBLOCK and SOCK_CLOEXEC off, as the kernel does

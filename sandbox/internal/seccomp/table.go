@@ -374,7 +374,7 @@ var table = [...]family{
 	{class: Conditional, errno: unix.EPERM, args: ioctlRule, why: "keys pushed into terminals, file attributes and subvolumes: request by request, see ioctlRule", calls: []call{
 		{"ioctl", 16, 29},
 	}},
-	{class: Conditional, errno: unix.EPERM, args: fcntlRule, why: "aims signals at others by F_SETOWN where Landlock has no signal scope (ABI < 6)", calls: []call{
+	{class: Conditional, errno: unix.EPERM, args: fcntlRule, why: "aims signals at others by F_SETOWN, and by O_ASYNC on a terminal, where Landlock has no signal scope (ABI < 6)", calls: []call{
 		{"fcntl", 72, 25},
 	}},
 
