@@ -49,7 +49,8 @@
 //     a seccomp filter of their own get what Landlock says: EACCES.
 //   - MSG_ZEROCOPY fails with ENOBUFS, after which programs send copies.
 //   - Where only the loopback is allowed, an internet socket without a port that
-//     listens or sends is bound to the loopback, not to all addresses.
+//     listens or sends is bound to the loopback, not to all addresses, and the
+//     interface and the flow in an IPv6 address are ignored.
 //   - On a kernel without Landlock a socket bound to a path has only the last
 //     component as its name. On a file system without birth times (statx(2)) a
 //     socket that was bound inside can't be told from the host's: it can't be

@@ -205,6 +205,33 @@ var helperSocketOps = map[string]func(a []string) (string, error){
 		}
 		return " " + net.IP(self.(*unix.SockaddrInet6).Addr[:]).String(), err
 	},
+	// ictl CONTROL ADDRESS: a datagram with a control message, LEVEL:TYPE:HEX
+	"ictl": func(a []string) (string, error) {
+		family, addr := inetAddr(a[2])
+		fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return "", err
+		}
+		defer unix.Close(fd)
+		var c scm
+		if _, err := fmt.Sscanf(a[1], "%d:%d:%x", &c.level, &c.typ, &c.data); err != nil {
+			return "", err
+		}
+		return "", unix.Sendmsg(fd, []byte("x"), appendControl(nil, c), addr, 0)
+	},
+	// iopt FAMILY LEVEL OPTION BYTES: sets an option to zeros
+	"iopt": func(a []string) (string, error) {
+		var n [4]int
+		for i := range n {
+			n[i], _ = strconv.Atoi(a[1+i])
+		}
+		fd, err := unix.Socket(n[0], unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return "", err
+		}
+		defer unix.Close(fd)
+		return "", unix.SetsockoptString(fd, n[1], n[2], strings.Repeat("\x00", n[3]))
+	},
 	"ibind": func(a []string) (string, error) {
 		family, addr := inetAddr(a[2])
 		fd, err := unix.Socket(family, sockType(a[1]), 0)

@@ -2,6 +2,8 @@ package supervise
 
 import (
 	"encoding/binary"
+	"fmt"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -171,16 +173,43 @@ func appendControl(b []byte, c scm) []byte {
 var harmlessControl = map[[2]int32]bool{
 	{unix.IPPROTO_IP, unix.IP_TOS}:          true,
 	{unix.IPPROTO_IP, unix.IP_TTL}:          true,
-	{unix.IPPROTO_IP, unix.IP_PKTINFO}:      true,
 	{unix.IPPROTO_IPV6, unix.IPV6_TCLASS}:   true,
 	{unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT}: true,
-	{unix.IPPROTO_IPV6, unix.IPV6_PKTINFO}:  true,
 	{unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG}: true,
 	{unix.IPPROTO_UDP, unix.UDP_SEGMENT}:    true,
 	{unix.SOL_SOCKET, unix.SO_TIMESTAMPING}: true,
 	{unix.SOL_SOCKET, unix.SCM_TXTIME}:      true,
 	{unix.SOL_SOCKET, unix.SO_PRIORITY}:     true,
 	{unix.SOL_SOCKET, unix.SCM_TS_OPT_ID}:   true,
+}
+
+// loopbackIndex is LOOPBACK_IFINDEX, the loopback's number in every network
+// namespace (include/net/flow.h).
+const loopbackIndex = 1
+
+// staysOnLoopback says whether a packet with the control message takes the way
+// that its address alone would take. A server that answers from the address
+// that it was asked at says so by IP_PKTINFO; with another interface in it the
+// kernel would send by that one, whatever the destination.
+func (c scm) staysOnLoopback() bool {
+	var device uint32
+	var source netip.Addr
+	switch {
+	case c.level == unix.IPPROTO_IP && c.typ == unix.IP_PKTINFO && len(c.data) == unix.SizeofInet4Pktinfo:
+		device, source = binary.NativeEndian.Uint32(c.data), netip.AddrFrom4([4]byte(c.data[4:]))
+	case c.level == unix.IPPROTO_IPV6 && c.typ == unix.IPV6_PKTINFO && len(c.data) == unix.SizeofInet6Pktinfo:
+		device, source = binary.NativeEndian.Uint32(c.data[16:]), netip.AddrFrom16([16]byte(c.data)).Unmap()
+	default:
+		return harmlessControl[[2]int32{c.level, c.typ}]
+	}
+	return (device == 0 || device == loopbackIndex) && (source.IsLoopback() || source.IsUnspecified())
+}
+
+// aroundLoopback is the verdict on what would send a packet another way than
+// its address says.
+var aroundLoopback = sandboxpolicy.Verdict{
+	Rule:   sandboxpolicy.Rule{Text: "network = loopback: no other interface, source or route", Origin: "preset"},
+	Remedy: "--network full",
 }
 
 // control rebuilds the caller's control data for our send: descriptors are
@@ -226,8 +255,12 @@ func (w *worker) control(s socket, b []byte) ([]byte, unix.Errno) {
 				return nil, unix.EPERM
 			}
 		case w.s.o.Network == sandboxpolicy.NetworkLoopback && (s.domain == unix.AF_INET || s.domain == unix.AF_INET6) &&
-			!harmlessControl[[2]int32{c.level, c.typ}]:
-			return nil, unix.EPERM
+			!c.staysOnLoopback():
+			if e := w.stands(); e != 0 {
+				return nil, e
+			}
+			what := fmt.Sprintf("control message %d of level %d", c.typ, c.level)
+			return nil, w.deny(sandboxpolicy.OpSend, what, "", aroundLoopback, unix.EPERM).err
 		default:
 			out = appendControl(out, c)
 		}
