@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,6 +62,8 @@ func (w *worker) permit(op sandboxpolicy.Op, o object) unix.Errno {
 		// The mode of a pipe that was passed in is what keeps it from being
 		// opened anew, through /proc, for the other direction.
 		return unix.EPERM
+	case l.own && w.s.held(o.fd):
+		return unix.EPERM
 	case l.own:
 		return 0
 	case l.lost:
@@ -71,6 +74,12 @@ func (w *worker) permit(op sandboxpolicy.Op, o object) unix.Errno {
 		return 0
 	}
 	return w.deny(op, o.given, l.path, v, unix.EACCES).err
+}
+
+// held reports whether fd is one of Options.Held.
+func (s *Server) held(fd int) bool {
+	var st unix.Stat_t
+	return len(s.o.Held) > 0 && (unix.Fstat(fd, &st) != nil || slices.Contains(s.o.Held, File{st.Dev, st.Ino}))
 }
 
 func describe(fd int32) string { return "descriptor " + strconv.Itoa(int(fd)) }

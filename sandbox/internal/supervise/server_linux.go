@@ -54,7 +54,13 @@ type Options struct {
 	// (Seccomp_filters of proc_pid_status(5)). Names are made for processes
 	// with as many, not for those of a sandbox within this one.
 	Filters int
+	// Held are files without a name, passed in from outside, whose mode keeps
+	// them from being opened anew for more: no metadata of theirs is changed.
+	Held []File
 }
+
+// File is a file's identity while something holds it open.
+type File struct{ Dev, Ino uint64 }
 
 const (
 	// maxWorkers bounds the calls that may block at the same time.
