@@ -47,6 +47,8 @@
 //   - The names of Options.Places are made for the calls that git uses. openat2,
 //     a symbolic link elsewhere that leads to such a name, and processes under
 //     a seccomp filter of their own get what Landlock says: EACCES.
+//   - Messages that wait to be sent carry at most a quarter of this process's
+//     limit on descriptors, and 4096, all together; ETOOMANYREFS beyond.
 //   - MSG_ZEROCOPY fails with ENOBUFS, after which programs send copies.
 //   - Where only the loopback is allowed, an internet socket without a port that
 //     listens or sends is bound to the loopback, not to all addresses, and the

@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -118,6 +119,54 @@ var helperSocketOps = map[string]func(a []string) (string, error){
 		return "", passDescriptor(p[0], p[1])
 	},
 	// bigsend BYTES: sends through a socket pair with sendmsg while reading
+	// rights N...: one message with as many control messages of so many descriptors
+	"rights": func(a []string) (string, error) {
+		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return "", err
+		}
+		var oob []byte
+		for _, n := range a[1:] {
+			n, _ := strconv.Atoi(n)
+			oob = append(oob, unix.UnixRights(make([]int, n)...)...)
+		}
+		return "", unix.Sendmsg(p[0], []byte("x"), oob, nil, 0)
+	},
+	// blocksend THREADS DESCRIPTORS: threads that wait in sendmsg, each with
+	// descriptors to pass, until standard input ends. Prints how many wait and
+	// what the others got.
+	"blocksend": func(a []string) (string, error) {
+		threads, _ := strconv.Atoi(a[1])
+		n, _ := strconv.Atoi(a[2])
+		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return "", err
+		}
+		for {
+			if _, err := unix.SendmsgN(p[0], make([]byte, 4096), nil, nil, unix.MSG_DONTWAIT); err != nil {
+				break
+			}
+		}
+		oob := unix.UnixRights(make([]int, n)...)
+		errs := make(chan error, threads)
+		for range threads {
+			go func() { errs <- unix.Sendmsg(p[0], []byte("x"), oob, nil, 0) }()
+		}
+		got := map[string]int{}
+		for quiet := time.After(time.Second); ; {
+			select {
+			case err := <-errs:
+				got[fmt.Sprint(errno(err))]++
+				threads--
+				continue
+			case <-quiet:
+			}
+			break
+		}
+		fmt.Println(threads, got)
+		io.Copy(io.Discard, os.Stdin)
+		return "", nil
+	},
 	"bigsend": func(a []string) (string, error) {
 		size, _ := strconv.Atoi(a[1])
 		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)

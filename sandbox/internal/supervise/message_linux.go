@@ -220,6 +220,7 @@ func (w *worker) control(s socket, b []byte) ([]byte, unix.Errno) {
 		return nil, e
 	}
 	var out []byte
+	total := 0
 	for _, c := range all {
 		rights := c.level == unix.SOL_SOCKET && c.typ == unix.SCM_RIGHTS
 		creds := c.level == unix.SOL_SOCKET && c.typ == unix.SCM_CREDENTIALS
@@ -228,12 +229,15 @@ func (w *worker) control(s socket, b []byte) ([]byte, unix.Errno) {
 			// Without a meaning there; ignored (__sock_cmsg_send).
 		case rights:
 			n := len(c.data) / 4
-			if n > scmMaxFd {
+			if total += n; total > scmMaxFd {
 				return nil, unix.EINVAL
+			}
+			if e := w.borrow(n); e != 0 {
+				return nil, e
 			}
 			fds := make([]byte, 0, 4*n)
 			for i := range n {
-				fd, e := w.dup(int32(binary.NativeEndian.Uint32(c.data[4*i:])))
+				fd, e := w.lend(int32(binary.NativeEndian.Uint32(c.data[4*i:])))
 				if e == errNoGetfd {
 					e = w.refuse(sandboxpolicy.OpSend, "SCM_RIGHTS", noGetfdRemedy, unix.EACCES).err
 				}
@@ -266,6 +270,44 @@ func (w *worker) control(s socket, b []byte) ([]byte, unix.Errno) {
 		}
 	}
 	return out, 0
+}
+
+// borrow asks for room for n duplicates of descriptors that a message carries.
+// A call that waits for its peer holds them as long, so without a bound a
+// command could fill this process's table, which dshx needs to see and end it.
+// Such a call doesn't wait for room, since who has it may wait for this very
+// call: it gets the errno by which the kernel bounds descriptors on their way,
+// unix(7).
+func (w *worker) borrow(n int) unix.Errno {
+	if w.s.borrowed.Add(int64(n)) > w.s.maxBorrowed {
+		w.s.borrowed.Add(-int64(n))
+		return unix.ETOOMANYREFS
+	}
+	w.borrowed += n
+	return 0
+}
+
+// lend is dup for a descriptor that a message carries, until giveBack.
+func (w *worker) lend(fd int32) (int, unix.Errno) {
+	d, e := w.dup(fd)
+	if e == 0 {
+		w.owned = w.owned[:len(w.owned)-1]
+		w.lent = append(w.lent, d)
+	}
+	return d, e
+}
+
+// giveBack closes what was lent, once the message has gone or won't.
+func (w *worker) giveBack() {
+	if w.borrowed == 0 {
+		return
+	}
+	for _, fd := range w.lent {
+		unix.Close(fd)
+	}
+	w.lent = w.lent[:0]
+	w.s.borrowed.Add(-int64(w.borrowed))
+	w.borrowed = 0
 }
 
 // msgZerocopy is MSG_ZEROCOPY. The pages would be ours and be reused too soon.
@@ -338,6 +380,7 @@ func (w *worker) sendStream(t *transfer, m message, control []byte) (int, unix.E
 		}
 		// The descriptors have gone with the first bytes.
 		data, control = rest, nil
+		w.giveBack()
 	}
 }
 
@@ -363,6 +406,7 @@ func (t *transfer) put(buf, control []byte) (int, unix.Errno) {
 				return sent, 0
 			}
 			control = nil
+			t.w.giveBack()
 			e = unix.EAGAIN
 		}
 		if e == unix.EAGAIN && t.until == nil {
@@ -454,6 +498,7 @@ func sysSendmmsg(w *worker, a *[6]uint64) answer {
 			return failed(e)
 		}
 		// The descriptors of one message are enough to hold at a time.
+		w.giveBack()
 		for len(w.owned) > 1 {
 			unix.Close(w.owned[len(w.owned)-1])
 			w.owned = w.owned[:len(w.owned)-1]

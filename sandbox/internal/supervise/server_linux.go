@@ -118,6 +118,11 @@ type Server struct {
 
 	bound boundSockets
 
+	// borrowed counts the descriptors of callers that messages on their way
+	// carry; see worker.borrow.
+	borrowed    atomic.Int64
+	maxBorrowed int64
+
 	places      []place
 	noAddfdSend atomic.Bool // Linux < 5.14
 }
@@ -147,6 +152,10 @@ func New(listener int, o Options) *Server {
 		s.procFD, s.setupErr = -1, err
 	}
 	s.places = openPlaces(o.Places)
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		s.maxBorrowed = int64(min(limit.Cur/4, 4096))
+	}
 	return s
 }
 
@@ -361,6 +370,8 @@ type worker struct {
 	tgid     int // of tid; 0 until asked for
 	mem      int // /proc/TID/mem; -1
 	owned    []int
+	lent     []int // of borrowed: open
+	borrowed int   // of Server.borrowed: this worker's
 	how      unix.OpenHow
 	path     [unix.PathMax]byte
 	link     [unix.PathMax]byte
@@ -425,20 +436,29 @@ func (w *worker) setup() error {
 	return nil
 }
 
-// handOver lets another worker lead, since this call may block from here on.
+// handOver lets another worker lead, since this call may block from here on. Until
+// then only what it needs stays open: many may.
 func (w *worker) handOver() {
+	w.forget()
 	if w.phase.CompareAndSwap(phaseBusy, phaseLost) {
 		w.s.promote()
 	}
 }
 
-func (w *worker) quit() {
-	w.cleanup()
-	for _, fd := range []int{w.pidfd, w.proc} {
-		if fd >= 0 {
-			unix.Close(fd)
+// forget closes what is kept for the next call of the same caller.
+func (w *worker) forget() {
+	for _, fd := range []*int{&w.pidfd, &w.proc} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
 		}
 	}
+	w.procTID = 0
+}
+
+func (w *worker) quit() {
+	w.cleanup()
+	w.forget()
 	w.s.mu.Lock()
 	w.s.workers--
 	w.s.mu.Unlock()
@@ -546,6 +566,7 @@ func (w *worker) cleanup() {
 		unix.Close(fd)
 	}
 	w.owned = w.owned[:0]
+	w.giveBack()
 	if w.mem >= 0 {
 		unix.Close(w.mem)
 		w.mem = -1
