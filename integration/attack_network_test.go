@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/binary"
 	"net"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -44,6 +45,39 @@ func TestAttack_AroundTheLoopback(t *testing.T) {
 		assertAllowed(t, e.Probe(o, own...), own)
 		if seen := packets(); strings.Contains(seen, "around") {
 			t.Errorf("packets left: %q", seen)
+		}
+	})
+}
+
+// TestAttack_SocketBesideSecrets: in a home that is writable but for the secrets
+// in it, a socket is made where a file could be and nowhere else, whatever
+// becomes of the directories on the way.
+func TestAttack_SocketBesideSecrets(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		secret := e.Mkdir(filepath.Join(e.H, ".gnupg"))
+		e.Write(filepath.Join(secret, "key"), "MARKER")
+		sub := e.Mkdir(filepath.Join(e.H, "sub"))
+		o := Opts{Flags: []string{"--write", e.H}}
+
+		own := []string{"unix-pair stream " + sub + "/s.sock"}
+		assertAllowed(t, e.Probe(o, own...), own)
+		beside := []string{"create " + e.H + "/new", "unix-bind stream " + e.H + "/s.sock", "unix-bind dgram " + secret + "/s.sock"}
+		assertDenied(t, e.Probe(o, beside...), beside)
+		check := Unchanged(t, secret)
+		// The home as the judged directory: a rule for it covers what is below.
+		r := e.Run(o, probeBin, "flipbind", sub+"/l", e.H, secret, itoa(scale(4000, 600)))
+		check()
+		if r.Exit != 0 || strings.TrimSpace(r.Stdout) != "did 0" {
+			t.Errorf("want no socket made: %s", r)
+		}
+		r = e.Run(o, probeBin, "flipbind", sub+"/l2", sub, secret, itoa(scale(1000, 300)))
+		check()
+		if r.Exit != 0 || strings.TrimSpace(r.Stdout) == "did 0" {
+			t.Errorf("control: want some sockets made where they may be: %s", r)
+		}
+		e.Outside(probeBin, "flipbind", sub+"/l3", e.H, secret, "300").OK(t)
+		if made, _ := filepath.Glob(filepath.Join(secret, "s*")); len(made) == 0 {
+			t.Error("control: outside, too, no socket was made among the secrets")
 		}
 	})
 }

@@ -197,7 +197,8 @@ func (d *Domain) serve() {
 	}
 	d.server = supervise.New(d.listener, supervise.Options{
 		Judge: judge{d}, OnDenial: d.denied, Network: d.policy.Network(), DropCaps: caps.Reduce,
-		Places: d.places, Filters: d.filters, Held: d.held,
+		Confine: func() error { return landlock.Restrict(d.ruleset.FD) },
+		Places:  d.places, Filters: d.filters, Held: d.held,
 	})
 	d.listener = -1 // the server's now
 	d.served = make(chan struct{})

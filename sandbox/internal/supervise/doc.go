@@ -30,7 +30,8 @@
 // process number and a continued signal the number could, in theory, pass to
 // another process; with Landlock's signal scope (ABI 6) these calls are not
 // notified at all. A Landlock domain that a program inside makes for itself,
-// without a seccomp filter, doesn't hold for the names of Options.Places.
+// without a seccomp filter, doesn't hold for the names of Options.Places and of
+// sockets.
 //
 // # Differences that a program can see
 //

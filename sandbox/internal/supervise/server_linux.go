@@ -47,6 +47,11 @@ type Options struct {
 	// When it fails, every notified call fails with EPERM. nil for an ordinary
 	// user, who has none.
 	DropCaps func() error
+	// Confine puts the calling thread in the Landlock domain that the commands
+	// are in. The names of sockets are made on threads of their own that have
+	// called it: what the kernel keeps from commands it keeps from these. nil
+	// where there is none.
+	Confine func() error
 	// Places are where a few names may be made by way of this supervisor; the
 	// filter must have seccomp.Options.Names.
 	Places []Place

@@ -394,7 +394,9 @@ func (w *worker) rememberName(s socket) {
 // caller's own string, and the kernel walks it again, while a process inside
 // may be turning the directories on the way into links to elsewhere. Hence a
 // thread for this one call, which may make sockets below the judged directory
-// and nowhere else (Landlock): where the walk leads elsewhere, bind fails.
+// and nowhere else (Landlock): where the walk leads elsewhere, bind fails. It is
+// in the commands' own domain too, since below a directory that may be written
+// there can be others that may not.
 // The socket is then looked up in the judged directory, and is one of ours only
 // if it was born during the call.
 func (w *worker) bindPath(s socket, raw []byte, path string) unix.Errno {
@@ -507,6 +509,9 @@ func (s *Server) bindRestricted(b binding) unix.Errno {
 	}
 	// Landlock asks for it where the thread has no CAP_SYS_ADMIN.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return unix.EPERM
+	}
+	if s.o.Confine != nil && s.o.Confine() != nil {
 		return unix.EPERM
 	}
 	if e := landlockRestrict(rules); e != 0 {
