@@ -114,12 +114,12 @@ func (r *run) run() (int, error) {
 	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
 		return 0, err
 	}
-	sandbox.HoldModes(append([]int{0, 1, 2}, r.o.PassFD...)...)
+	held := sandbox.HoldModes(append([]int{0, 1, 2}, r.o.PassFD...)...)
 	keep := -1 // the terminal that the guard can put back
 	if terminal && isTerminal(0) {
 		keep = 0
 	}
-	scope, err := sandbox.OpenHere(r.o.Request, keep)
+	scope, err := sandbox.OpenHere(r.o.Request, keep, held)
 	if err != nil {
 		return 0, err
 	}
