@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -154,6 +155,56 @@ func TestAttack_OtherEndOfAPipe(t *testing.T) {
 		}
 		a := e.Probe(Opts{}, "fchmod-fd 1", "fchown-fd 1", "reopen-r-fd 1")
 		assertDenied(t, a, []string{"fchmod-fd 1", "fchown-fd 1"})
+	})
+}
+
+// A memory file that is passed in for reading is not opened for writing, nor is
+// the mode that keeps it from that changed, by any name.
+func TestAttack_MemoryFileForReading(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		for _, mode := range []uint32{0o777, 0o400} {
+			memory := func() *os.File {
+				fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer unix.Close(fd)
+				if _, err := unix.Write(fd, []byte("content")); err != nil {
+					t.Fatal(err)
+				}
+				f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { f.Close() })
+				if err := errors.Join(unix.Fchmod(fd, mode), unix.Fchown(fd, e.UID, e.GID)); err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			attempts := []string{"chmod /proc/self/fd/0", "fchmod-fd 0", "fchown-fd 0", "chown /proc/self/fd/0", "futimens-fd 0", "utimensat /proc/self/fd/0"}
+			write := attempts
+			if e.UID != 0 { // whom no mode holds
+				write = append(slices.Clone(attempts), "reopen-w-fd 0")
+			}
+			f := memory()
+			assertDenied(t, e.Probe(Opts{Stdin: f}, write...), write)
+			g := memory()
+			passed := parseAttempts(t, e.Run(Opts{Files: map[int]*os.File{4: g}, Flags: []string{"--pass-fd", "4"}}, ProbeArgv("fchmod-fd 4", "chmod /proc/self/fd/4", "read-fd 4")...))
+			assertDenied(t, passed, []string{"fchmod-fd 4", "chmod /proc/self/fd/4"})
+			assertAllowed(t, passed, []string{"read-fd 4"})
+			for _, f := range []*os.File{f, g} {
+				var st unix.Stat_t
+				if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Mode&0o222 != 0 {
+					t.Errorf("the mode is %o afterwards, %v", st.Mode, err)
+				}
+			}
+			control := []string{"fchmod-fd 0", "reopen-w-fd 0"}
+			assertWorksOutside(t, parseAttempts(t, e.OutsideOpts(Opts{Stdin: memory()}, ProbeArgv(control...)...)), control)
+		}
+		// One of the command's own is its own.
+		own := []string{"memfd-chmod"}
+		assertAllowed(t, e.Probe(Opts{}, own...), own)
 	})
 }
 

@@ -112,8 +112,11 @@ fi
 	d.steps(t, Opts{}, daysWork)
 	if !d.plain {
 		unchanged() // daily work alone: git branch -d, for one, rewrites config where it can
-		d.bash(Opts{}, plantAttempts, append([]string{admin}, heads...)...).OK(t)
+		r := d.bash(Opts{}, plantAttempts, append([]string{admin}, heads...)...).OK(t)
 		unchanged()
+		// The worktree's own administrative directory holds index and HEAD beside what says whose it is.
+		own := strings.TrimSpace(d.outside(`git -C "$W" rev-parse --absolute-git-dir`))
+		d.refusedOrGap(t, r, false, "protected-paths", "pointers in the worktree's own directory", own+":", "commondir", "gitdir", "config.worktree")
 	}
 	for _, name := range []string{"config.lock", "config.worktree", "info/attributes"} {
 		if Exists(filepath.Join(admin, name)) {
@@ -176,7 +179,7 @@ chmod +x "$(git rev-parse --git-dir)/hooks/post-commit"
 				}
 				r := d.bash(o, plantAttempts, own).OK(t)
 				now := snapPresent(t, filepath.Join(own, "config"), filepath.Join(own, "hooks"))
-				d.refusedOrGap(t, r, sameSnapshot(code, now), "protected-paths", "config and hooks of the submodule's git directory")
+				d.refusedOrGap(t, r, sameSnapshot(code, now), "protected-paths", "config and hooks of the submodule's git directory", own+":", "config", "hooks")
 			})
 		})
 	}

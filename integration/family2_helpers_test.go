@@ -141,16 +141,24 @@ func (d *day) steps(t *testing.T, o Opts, list []step) {
 }
 
 // refusedOrGap fails the test unless what must be refused was refused, or the
-// run named the promise as a gap: never a silent hole.
-func (d *day) refusedOrGap(t *testing.T, r *Result, refused bool, promise, what string) {
+// run named the promise as a gap: never a silent hole. Where the promise is a
+// gap of every run, its reason has to say each of names.
+func (d *day) refusedOrGap(t *testing.T, r *Result, refused bool, promise, what string, names ...string) {
 	t.Helper()
-	switch {
-	case refused || d.plain:
-	case r.Enforcement().Has(promise):
-		t.Logf("%s: not refused; named gap %q", what, promise)
-	default:
-		t.Errorf("%s: neither refused nor named as gap %q: %s", what, promise, r)
+	if refused || d.plain {
+		return
 	}
+	gap := r.Enforcement().Gap(promise)
+	if gap == nil {
+		t.Errorf("%s: neither refused nor named as gap %q: %s", what, promise, r)
+		return
+	}
+	for _, name := range names {
+		if !strings.Contains(gap.Reason, name) {
+			t.Errorf("%s: not refused, and the gap %q doesn't say %s: %s", what, promise, name, gap.Reason)
+		}
+	}
+	t.Logf("%s: not refused; named gap %q", what, promise)
 }
 
 // program lays a program of testdata/family2 down outside of W, readable

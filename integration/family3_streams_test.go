@@ -240,10 +240,15 @@ func TestF3_11_OddStreams(t *testing.T) {
 		if r, c := e.Run(Opts{Stdout: full}, "echo", "x"), e.OutsideOpts(Opts{Stdout: full}, "echo", "x"); r.Exit != c.Exit || r.Exit == 0 {
 			t.Errorf("echo to a full device: %s\noutside: %s", r, c)
 		}
-		// The object that can't be written is not a success.
-		argv := []string{dshxBin, "exec", "--json", "--", "true"}
-		if r := e.OutsideOpts(Opts{Stdout: full}, argv...); r.Exit == 0 {
-			t.Errorf("--json to a full device: %s", r)
+		// The object can't be written, but the command ran: the status is its own.
+		for want, argv := range map[int][]string{0: {"touch", "ran"}, 3: {"sh", "-c", "exit 3"}, 127: {"dshx-no-such-command"}} {
+			r := e.OutsideOpts(Opts{Stdout: full}, append([]string{dshxBin, "exec", "--json", "--"}, argv...)...)
+			if r.Exit != want || !strings.Contains(r.Stderr, "dshx: the result can't be written: ") {
+				t.Errorf("--json to a full device, %s: %s", argv, r)
+			}
+		}
+		if !Exists(filepath.Join(e.W, "ran")) {
+			t.Error("the command did not run")
 		}
 	})
 }

@@ -206,16 +206,19 @@ type Gap struct {
 }
 
 // Has tells whether the promise is named as a gap.
-func (e *Enforcement) Has(promise string) bool {
+func (e *Enforcement) Has(promise string) bool { return e.Gap(promise) != nil }
+
+// Gap is the gap of a promise, or nil.
+func (e *Enforcement) Gap(promise string) *Gap {
 	if e == nil {
-		return false
+		return nil
 	}
-	for _, g := range e.Gaps {
-		if g.Promise == promise {
-			return true
+	for i := range e.Gaps {
+		if e.Gaps[i].Promise == promise {
+			return &e.Gaps[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // Sandbox is what a result says about the sandbox.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -16,50 +17,80 @@ var errnoTexts = [...]string{"permission denied", "operation not permitted", "re
 // line with an errno-like text and a path that the policy itself refuses.
 // Neither alone counts, and never the exit status.
 //
+// known are the command's Denials, of which the output tells as well: each
+// time that the supervisor refused something explains one line about its path.
+// Only what more lines tell is returned.
+//
 // cwd is where the command ran; stderr at most what was kept of its output.
-func Attribute(p *sandboxpolicy.Policy, cwd, stderr string) []Denial {
+func Attribute(p *sandboxpolicy.Policy, cwd, stderr string, known []Denial) []Denial {
 	if p.Full() {
 		return nil
 	}
-	var r recorder
-	budget := maxAttributed
+	a := attribution{p: p, cwd: cwd, known: known, explained: map[string]int{}, budget: maxAttributed}
+	for _, d := range known {
+		a.explained[d.Resolved] += d.times
+	}
 	for line := range strings.Lines(stderr) {
 		if len(line) > 4096 {
 			continue
 		}
 		low := strings.ToLower(line)
-		for _, t := range errnoTexts {
-			if strings.Contains(low, t) {
-				for _, path := range paths(line) {
-					if budget--; budget < 0 {
-						return r.list
-					}
-					attribute(p, cwd, path, &r)
-				}
-				break
-			}
+		if slices.ContainsFunc(errnoTexts[:], func(t string) bool { return strings.Contains(low, t) }) && !a.line(line) {
+			break
 		}
 	}
-	return r.list
+	return a.found.list
 }
 
 // maxAttributed bounds the paths of an output that are looked at, on disk: a
 // command may print any number, and dshx waits for none of that.
 const maxAttributed = 256
 
-func attribute(p *sandboxpolicy.Policy, cwd, target string, r *recorder) {
-	path := target
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(cwd, path)
-	}
-	path = resolveExisting(path)
-	for _, op := range [...]sandboxpolicy.Op{sandboxpolicy.OpRead, sandboxpolicy.OpWrite} {
-		if v := p.Verdict(op, path); !v.Allow {
-			// What was refused is known, how it was to be changed is not.
-			remedy := p.RemedyOnDisk([]sandboxpolicy.Op{op, sandboxpolicy.OpDelete}, path, v, exists)
-			r.add(Denial{op, target, path, v.Rule, "errno+path", remedy})
-			return
+type attribution struct {
+	p         *sandboxpolicy.Policy
+	cwd       string
+	known     []Denial
+	explained map[string]int // lines that known denials still explain, by resolved path
+	budget    int
+	found     recorder
+}
+
+// line looks at the paths of one line, and reports whether to go on.
+func (a *attribution) line(line string) bool {
+	seen := map[string]bool{} // a path in quotes is a word, too
+	for _, target := range paths(line) {
+		if a.budget--; a.budget < 0 {
+			return false
 		}
+		path := target
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(a.cwd, path)
+		}
+		path = resolveExisting(path)
+		switch {
+		case seen[path]:
+		case a.explained[path] > 0:
+			a.explained[path]--
+		default:
+			a.path(target, path)
+		}
+		seen[path] = true
+	}
+	return true
+}
+
+func (a *attribution) path(target, path string) {
+	for _, op := range [...]sandboxpolicy.Op{sandboxpolicy.OpRead, sandboxpolicy.OpWrite} {
+		v := a.p.Verdict(op, path)
+		if v.Allow {
+			continue
+		}
+		if !slices.ContainsFunc(a.known, func(d Denial) bool { return d.Operation == op && d.Resolved == path }) {
+			// What was refused is known, how it was to be changed is not.
+			remedy := a.p.RemedyOnDisk([]sandboxpolicy.Op{op, sandboxpolicy.OpDelete}, path, v, exists)
+			a.found.add(Denial{Operation: op, Target: target, Resolved: path, Rule: v.Rule, Evidence: "errno+path", Remedy: remedy})
+		}
+		return
 	}
 }
 

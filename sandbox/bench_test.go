@@ -36,7 +36,7 @@ func BenchmarkStart(b *testing.B) {
 			go func() {
 				defer close(done)
 				runtime.LockOSThread() // never unlocked: the thread is restricted for good
-				d, err := NewDomainHere(s.Policy(), -1)
+				d, err := NewDomainHere(s.Policy(), -1, nil)
 				if err != nil {
 					b.Error(err)
 					return

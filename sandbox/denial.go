@@ -17,6 +17,8 @@ type Denial struct {
 	// and the policy's verdict on that path.
 	Evidence string `json:"evidence"`
 	Remedy   string `json:"remedy"`
+
+	times int // how often the supervisor refused it
 }
 
 // maxDenials bounds how many distinct denials are kept of one command.
@@ -25,7 +27,7 @@ const maxDenials = 64
 // recorder keeps what was refused, each thing once.
 type recorder struct {
 	mu   sync.Mutex
-	seen map[denialKey]bool
+	seen map[denialKey]int // index in list
 	list []Denial
 }
 
@@ -38,13 +40,18 @@ func (r *recorder) add(d Denial) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := denialKey{d.Operation, d.Target}
-	if r.seen[k] || len(r.list) >= maxDenials {
+	if i, ok := r.seen[k]; ok {
+		r.list[i].times++
+		return
+	}
+	if len(r.list) >= maxDenials {
 		return
 	}
 	if r.seen == nil {
-		r.seen = map[denialKey]bool{}
+		r.seen = map[denialKey]int{}
 	}
-	r.seen[k] = true
+	d.times = 1
+	r.seen[k] = len(r.list)
 	r.list = append(r.list, d)
 }
 

@@ -37,7 +37,8 @@ type Domain struct {
 	here  bool          // the thread is the only caller's own: see NewDomainHere
 	tid   int           // the thread's
 
-	terminal int // of the caller, for the guard; -1: none
+	terminal int        // of the caller, for the guard; -1: none
+	held     []HeldFile // see HoldModes
 
 	// With here the thread runs what others ask for while it waits.
 	queueMu sync.Mutex
@@ -103,13 +104,14 @@ func NewDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 // alone may use the domain.
 //
 // terminal is a descriptor of the caller's terminal that will be made raw, or
-// -1: see RawTerminal.
-func NewDomainHere(p *sandboxpolicy.Policy, terminal int) (*Domain, error) {
+// -1: see RawTerminal. held are files whose metadata commands don't change: see
+// HoldModes.
+func NewDomainHere(p *sandboxpolicy.Policy, terminal int, held []HeldFile) (*Domain, error) {
 	d, err := newDomain(p)
 	if err != nil {
 		return nil, err
 	}
-	d.terminal = terminal
+	d.terminal, d.held = terminal, held
 	d.here = true
 	close(d.ended)
 	build, err := d.startRuleset()
@@ -198,7 +200,8 @@ func (d *Domain) serve() {
 	}
 	d.server = supervise.New(d.listener, supervise.Options{
 		Judge: judge{d}, OnDenial: d.denied, Network: d.policy.Network(), DropCaps: caps.Reduce,
-		Places: d.places, Filters: d.filters,
+		Confine: func() error { return landlock.Restrict(d.ruleset.FD) },
+		Places:  d.places, Filters: d.filters, Held: d.held,
 	})
 	d.listener = -1 // the server's now
 	d.served = make(chan struct{})
@@ -503,7 +506,7 @@ func (d *Domain) shutDown() {
 
 // denied is the supervisor's report of a refusal.
 func (d *Domain) denied(s supervise.Denial) {
-	den := Denial{s.Op, s.Target, s.Resolved, s.Rule, "supervisor", s.Remedy}
+	den := Denial{Operation: s.Op, Target: s.Target, Resolved: s.Resolved, Rule: s.Rule, Evidence: "supervisor", Remedy: s.Remedy}
 	d.mu.Lock()
 	c := d.byMark[proctree.MarkOf(s.PID)]
 	if c == nil && len(d.byMark) == 1 {

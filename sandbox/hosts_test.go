@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,7 +45,7 @@ func TestHosts_HoldTheirPromises(t *testing.T) {
 	hosts = append(hosts,
 		host{"no killable wait", func(h *Host) { h.Seccomp.WaitKillable = false }, ""},
 		host{"no notification", func(h *Host) { h.Seccomp.Listener = false }, "metadata unix-sockets unix-datagram scheduling"},
-		host{"no notification, ABI 4", func(h *Host) { h.Seccomp.Listener, h.LandlockABI = false, 4 },
+		host{"no notification, ABI 4", func(h *Host) { h.Seccomp.Listener, h.LandlockABI = false, min(h.LandlockABI, 4) },
 			"metadata unix-sockets unix-datagram abstract-sockets signals scheduling"},
 	)
 	for _, h := range hosts {
@@ -153,7 +154,7 @@ func TestHosts_WithoutEnforcementNothingRuns(t *testing.T) {
 // TestHosts_GuardWithoutScopes: on kernels without Landlock's signal scope the
 // guard tells the processes by their mark.
 func TestHosts_GuardWithoutScopes(t *testing.T) {
-	onHost(t, func(h *Host) { h.LandlockABI = 4 }, func() {
+	onHost(t, func(h *Host) { h.LandlockABI = min(h.LandlockABI, 4) }, func() {
 		w := newWorld(t)
 		s, err := Open(w.request("workspace-write"))
 		if err != nil {
@@ -182,4 +183,93 @@ func TestHosts_GuardWithoutScopes(t *testing.T) {
 		s.ruleset.Close()
 		s.removeTmp()
 	})
+}
+
+// TestHosts_TerminalsSignalNobody: a terminal that is asked for signals sends
+// them to the group in its foreground, which the kernel's scope of signals is
+// needed to refuse, or the filter.
+func TestHosts_TerminalsSignalNobody(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// try runs the helper's op on a terminal and reports what it said and
+	// whether the process in the terminal's foreground still lives.
+	try := func(t *testing.T, op string, run func(stdin string) ([]byte, error)) (string, bool) {
+		master, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer master.Close()
+		defer tty.Close()
+		if err := tty.Chmod(0o600); err != nil {
+			t.Fatal(err)
+		}
+		victim := exec.Command("sleep", "300")
+		victim.Stdin = tty
+		victim.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+		if err := victim.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { victim.Wait(); close(ended) }()
+		defer func() { victim.Process.Kill(); <-ended }()
+		quit := make(chan struct{})
+		defer close(quit)
+		go func() {
+			for {
+				select {
+				case <-quit:
+					return
+				case <-time.After(20 * time.Millisecond):
+					master.WriteString("x\n")
+				}
+			}
+		}()
+		out, err := run(op + "\t" + tty.Name() + "\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ended:
+			return strings.TrimSpace(string(out)), false
+		case <-time.After(100 * time.Millisecond):
+			return strings.TrimSpace(string(out)), true
+		}
+	}
+	for _, op := range []string{"async", "async-ioctl", "nonblock"} {
+		out, alive := try(t, op, func(stdin string) ([]byte, error) {
+			c := exec.Command(self)
+			c.Env, c.Stdin = append(os.Environ(), "DSHX_SANDBOX_HELPER=1"), strings.NewReader(stdin)
+			return c.Output()
+		})
+		if out != "ok" || alive != (op == "nonblock") {
+			t.Fatalf("control: %s outside: %s, and the process lives: %v", op, out, alive)
+		}
+		for _, abi := range []int{5, ProbeHost().LandlockABI} {
+			onHost(t, func(h *Host) { h.LandlockABI = min(abi, h.LandlockABI) }, func() {
+				s, err := Open(newWorld(t).request("workspace-write"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				out, alive := try(t, op, func(stdin string) ([]byte, error) {
+					c := s.Command(self)
+					c.Env = append([]string{"DSHX_SANDBOX_HELPER=1"}, s.Policy().Environ()...)
+					c.Stdin = strings.NewReader(stdin)
+					return c.Output()
+				})
+				if !alive {
+					t.Errorf("%s with Landlock ABI %d ended a process outside", op, abi)
+				}
+				want := "ok"
+				if op != "nonblock" && abi < 6 {
+					want = unix.EPERM.Error()
+				}
+				if out != want {
+					t.Errorf("%s with Landlock ABI %d: %s, want %s", op, abi, out, want)
+				}
+			})
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,6 +72,36 @@ func attempt(op, path string) error {
 		return unix.Setxattr(path, "user.dshx", []byte("x"), 0)
 	case "exec":
 		return exec.Command(path).Run()
+	case "async", "async-ioctl", "nonblock":
+		return signalByTerminal(op, path)
 	}
 	return fmt.Errorf("unknown operation %q", op)
+}
+
+// signalByTerminal asks for a signal when the terminal has input, without saying
+// to whom, and keeps it open until there was some.
+func signalByTerminal(op, path string) error {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	switch op {
+	case "async":
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETSIG, int(unix.SIGKILL))
+		if _, e := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_ASYNC); e != nil {
+			err = e
+		}
+	case "async-ioctl":
+		const fioAsync = 0x5452 // asm-generic/ioctls.h
+		err = unix.IoctlSetPointerInt(fd, fioAsync, 1)
+	case "nonblock":
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_NONBLOCK)
+	}
+	time.Sleep(300 * time.Millisecond)
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dshx/dshx/sandbox/internal/proctree"
+	"github.com/dshx/dshx/sandbox/internal/supervise"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,45 +20,57 @@ import (
 // take /dev/stdin and /dev/stdout from the caller's own pipelines.
 //
 // It changes the caller's own files, before the calling thread is in a domain.
-// uid 0 is not held by it.
-func HoldModes(fds ...int) {
+// uid 0 is not held by it. What it returns is for OpenHere, whose commands
+// can't undo it.
+func HoldModes(fds ...int) (held []HeldFile) {
 	for _, fd := range fds {
-		holdMode(fd)
+		if f, ok := holdMode(fd); ok {
+			held = append(held, f)
+		}
 	}
+	return held
 }
 
-func holdMode(fd int) {
+// HeldFile is a file whose mode HoldModes keeps.
+type HeldFile = supervise.File
+
+func holdMode(fd int) (f HeldFile, ok bool) {
 	var st unix.Stat_t
 	if fd < 0 || unix.Fstat(fd, &st) != nil {
-		return
+		return f, false
 	}
 	switch kind := st.Mode & unix.S_IFMT; {
 	case kind == unix.S_IFIFO, kind == unix.S_IFREG && st.Nlink == 0:
 	default:
-		return
+		return f, false
 	}
 	// Others with such a mode have a name, which Landlock judges.
 	var link [32]byte
 	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(fd), link[:])
 	if err != nil {
-		return
+		return f, false
 	}
 	name := string(link[:n])
 	pipe := strings.HasPrefix(name, "pipe:[")
 	if !pipe && !strings.HasPrefix(name, "/memfd:") {
-		return
+		return f, false
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
-		return
+		return f, false
 	}
 	if pipe && (flags&unix.O_ACCMODE != unix.O_RDONLY || !inputOfAncestor(name)) {
-		return
+		return f, false
 	}
 	keep := map[int]uint32{unix.O_RDONLY: 0o555, unix.O_WRONLY: 0o222}[flags&unix.O_ACCMODE]
-	if mode := st.Mode & 0o777; keep != 0 && mode&^keep != 0 {
+	if keep == 0 {
+		return f, false // open for both
+	}
+	if mode := st.Mode & 0o777; mode&^keep != 0 {
 		_ = unix.Fchmod(fd, mode&keep)
 	}
+	// Also where the mode was as it should be: its owner could change it.
+	return HeldFile{Dev: st.Dev, Ino: st.Ino}, true
 }
 
 // inputOfAncestor reports whether a process above this one has the file as its

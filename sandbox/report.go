@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dshx/dshx/sandbox/internal/landlock"
 	"github.com/dshx/dshx/sandboxpolicy"
@@ -110,7 +111,8 @@ var promises = []promise{
 		if s.namespaces {
 			return nil
 		}
-		return &Gap{Reason: noNamespaces + ": files below the workspace that make host tools run code (.git/hooks, .git/config, .vscode …) can be written", Remedy: needNamespaces}
+		return &Gap{Reason: noNamespaces + ": files below the workspace that make host tools run code (.git/hooks, .git/config, .vscode …) can be written" +
+			protectedOutside(s.p), Remedy: needNamespaces}
 	}},
 	{sandboxpolicy.PromiseMetadata, needsSupervisor("changes of mode, owner, times and attributes")},
 	{sandboxpolicy.PromiseUnixSockets, needsSupervisor("connections to Unix sockets")},
@@ -181,6 +183,24 @@ var promises = []promise{
 		}
 		return &Gap{Reason: s.abi() + " doesn't scope signals, and processes can't be marked here: if dshx is killed, what left the command's own process stays", Remedy: needScope}
 	}},
+}
+
+// protectedOutside names what is granted of git directories outside the
+// workspace and would be protected: each is granted as a tree.
+func protectedOutside(p *sandboxpolicy.Policy) string {
+	var out strings.Builder
+	for _, g := range p.GitDirs() {
+		var names []string
+		for _, r := range p.Protected() {
+			if !r.Glob && below(r.Path, g.Path) {
+				names = append(names, r.Path[len(g.Path)+1:])
+			}
+		}
+		if len(names) > 0 {
+			out.WriteString(", and in its git directory outside of it, " + g.Path + ": " + strings.Join(names, ", "))
+		}
+	}
+	return out.String()
 }
 
 func (s *state) abi() string { return "Landlock ABI " + strconv.Itoa(s.h.LandlockABI) }

@@ -376,6 +376,58 @@ func try(op sandboxpolicy.Op, path string) error {
 	return unix.Truncate(path, 0)
 }
 
+// A git directory outside of the workspace is granted as a tree: the gap says
+// which, and what of it can be written that would be protected.
+func TestGaps_NameGitDirectoriesOutside(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	module, common := base+"/super/.git/modules/sub", base+"/main/.git"
+	admin := common + "/worktrees/wt"
+	for _, f := range [][2]string{
+		{base + "/sub/.git", "gitdir: " + module}, {module + "/HEAD", "x"}, {module + "/objects/x", ""}, {module + "/refs/x", ""}, {module + "/config", "[core]\nworktree = " + base + "/sub\n"},
+		{base + "/wt/.git", "gitdir: " + admin}, {admin + "/HEAD", "x"}, {admin + "/gitdir", base + "/wt/.git"}, {admin + "/commondir", "../.."},
+		{common + "/HEAD", "x"}, {common + "/objects/x", ""}, {common + "/refs/x", ""}, {base + "/plain/.git/HEAD", "x"},
+	} {
+		write(f[0], f[1])
+	}
+	for ws, want := range map[string][]string{
+		"sub":   {module + ":", "config", "hooks"},
+		"wt":    {admin + ":", "commondir", "gitdir", "config.worktree"},
+		"plain": nil,
+	} {
+		p := policy(t, sandboxpolicy.Request{Workspace: base + "/" + ws})
+		var reason string
+		for _, g := range Explain(p, hostWith(7)).Gaps {
+			if g.Promise == string(sandboxpolicy.PromiseProtectedPaths) {
+				reason = g.Reason
+			}
+		}
+		_, outside, found := strings.Cut(reason, " outside of it, ")
+		if found != (want != nil) || !strings.Contains(reason, "below the workspace") {
+			t.Errorf("%s: %q", ws, reason)
+		}
+		for _, w := range want {
+			if !strings.Contains(outside, w) {
+				t.Errorf("%s: %q does not name %s", ws, outside, w)
+			}
+		}
+		if strings.Contains(outside, common+"/config") || strings.Contains(outside, common+"/hooks") {
+			t.Errorf("%s: the shared git directory is no gap: %q", ws, outside)
+		}
+	}
+}
+
 // What git makes in the common directory of a linked worktree is granted by
 // name, by the supervisor or not at all.
 func TestExplainOp_NamesInASharedGitDirectory(t *testing.T) {
@@ -430,6 +482,46 @@ func TestExplainOp_NamesInASharedGitDirectory(t *testing.T) {
 		}
 		if got := fmt.Sprintf("%s %s %s", e.Verdict, strings.Join(e.EnforcedBy, ","), gap); got != tc.want {
 			t.Errorf("%s %s: got %q, want %q", tc.op, tc.name, got, tc.want)
+		}
+	}
+}
+
+// Each refusal of the supervisor explains one line about its path, whatever it
+// says; a further line tells of another denial.
+func TestAttribute_TellsWhatIsNotKnownYet(t *testing.T) {
+	p := policy(t, sandboxpolicy.Request{})
+	const path = "/etc/hostname"
+	refused := func(ops ...sandboxpolicy.Op) []Denial {
+		var r recorder
+		for _, op := range ops {
+			r.add(Denial{Operation: op, Target: path, Resolved: path, Evidence: "supervisor"})
+		}
+		return r.all()
+	}
+	const chmod, write = "chmod: changing permissions of '" + path + "': Permission denied\n", "sh: 1: cannot create " + path + ": Permission denied\n"
+	for _, tc := range []struct {
+		name, stderr string
+		known        []Denial
+		want         string
+	}{
+		{"nothing is known", write, nil, "write"},
+		{"twice the same", write + write, nil, "write"},
+		{"the supervisor's own", chmod, refused("chmod"), ""},
+		{"the supervisor's own, repeated", chmod + chmod, refused("chmod", "chmod"), ""},
+		{"two of the supervisor's", chmod + chmod, refused("chmod", "utime"), ""},
+		{"one more", chmod + write, refused("chmod"), "write"},
+		{"one more, in another order", write + chmod, refused("chmod"), "write"},
+		{"a silent one", "", refused("chmod"), ""},
+		{"of another path", "cat: /etc/shadow: Permission denied\n", refused("chmod"), "read"},
+		{"the same operation", chmod + write, refused("write"), ""},
+		{"no refusal's text", "chmod: " + path + "\n", nil, ""},
+	} {
+		var got []string
+		for _, d := range Attribute(p, "/", tc.stderr, tc.known) {
+			got = append(got, string(d.Operation))
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

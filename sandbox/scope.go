@@ -26,8 +26,8 @@ func Open(req sandboxpolicy.Request) (*Scope, error) { return openScope(req, New
 
 // OpenHere is Open with the calling goroutine's thread as the domain's; see
 // NewDomainHere.
-func OpenHere(req sandboxpolicy.Request, terminal int) (*Scope, error) {
-	return openScope(req, func(p *sandboxpolicy.Policy) (*Domain, error) { return NewDomainHere(p, terminal) })
+func OpenHere(req sandboxpolicy.Request, terminal int, held []HeldFile) (*Scope, error) {
+	return openScope(req, func(p *sandboxpolicy.Policy) (*Domain, error) { return NewDomainHere(p, terminal, held) })
 }
 
 func openScope(req sandboxpolicy.Request, start func(*sandboxpolicy.Policy) (*Domain, error)) (*Scope, error) {

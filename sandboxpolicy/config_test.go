@@ -164,6 +164,44 @@ base = "danger-full-access"
 	}
 }
 
+// A workspace's preset may be none that somebody defines: a misspelled wish to
+// tighten must not leave the wider policy in force.
+func TestConfig_WorkspaceNamesAKnownPreset(t *testing.T) {
+	const user = "[presets.review]\nbase = \"read-only\"\n"
+	for _, tt := range []struct {
+		space, user string
+		flag        string
+		problem     string // "" for none
+		notice      bool
+	}{
+		{"preset = \"read-onyl\"\n", "", "", "unknown preset \"read-onyl\"", false},
+		{"preset = \"read-onyl\"\n", user, "", "unknown preset \"read-onyl\"", false},
+		{"preset = \"read-onyl\"\n", "", "read-only", "unknown preset \"read-onyl\"", false},
+		{"preset = \"review\"\n", "", "", "unknown preset \"review\"", false},
+		{"preset = \"review\"\n", user, "", "", true},
+		{"preset = \"review\"\n", "preset = \"review\"\n" + user, "", "", false},
+		{"preset = \"own\"\n[presets.own]\nbase = \"read-only\"\n", "", "", "", true},
+		{"preset = \"read-only\"\n", "", "", "", false},
+	} {
+		f := newFake(map[string]string{spaceFile: tt.space})
+		if tt.user != "" {
+			f.put(userFile, tt.user)
+		}
+		_, n, err := tryResolve(f, Request{Preset: tt.flag})
+		var ce *ConfigError
+		switch {
+		case tt.problem == "" && err != nil, tt.problem != "" && !errors.As(err, &ce):
+			t.Errorf("%q with the user's %q: %v, want %q", tt.space, tt.user, err, tt.problem)
+		case tt.problem != "":
+			if ce.Code() != "CONFIG_INVALID" || ce.File != spaceFile || ce.Line != 1 || ce.Key != "preset" || ce.Problem != tt.problem || !strings.Contains(ce.Expected, "read-only") {
+				t.Errorf("%q: %#v", tt.space, ce)
+			}
+		case hasNotice(n, NoticeConfigIgnored, "preset in") != tt.notice:
+			t.Errorf("%q with the user's %q: notices %v", tt.space, tt.user, n)
+		}
+	}
+}
+
 func TestConfig_NamedPreset(t *testing.T) {
 	f := newFake(map[string]string{userFile: `preset = "review"
 [policy]

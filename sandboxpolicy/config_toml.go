@@ -348,19 +348,21 @@ func badGrant(s string) string {
 	return ""
 }
 
+// badDeny checks the form of a path or pattern that is denied: of each that
+// its braces stand for.
 func badDeny(s string) string {
-	if problem := badPath(s); problem != "" {
-		return problem
-	}
-	if !hasMeta(s) {
-		return ""
-	}
-	pats, err := expandBraces(s)
+	alts, err := expandBraces(s)
 	if err != nil {
 		return "the pattern has " + err.Error()
 	}
-	for _, p := range pats {
-		if _, err := compileGlob("/", strings.TrimPrefix(p, "~")); err != nil {
+	for _, alt := range alts {
+		if problem := badPath(alt); problem != "" {
+			return problem
+		}
+		if !hasMeta(alt) {
+			continue
+		}
+		if _, err := compileGlob("/", strings.TrimPrefix(alt, "~")); err != nil {
 			return "the pattern has " + err.Error()
 		}
 	}

@@ -167,8 +167,10 @@ func (b *builder) addDenies() error {
 				continue
 			}
 			r := PathRule{Path: root, Access: Read, why: whyOtherTmp, Rule: Rule{"private directories of other runs", originPreset}}
-			if below(p.tmp, root) {
-				r.Except = []string{p.tmp}
+			for _, o := range own { // of a dshx around this one, say
+				if below(o, root) {
+					r.Except = append(r.Except, o)
+				}
 			}
 			b.deny(r)
 		}
@@ -205,12 +207,17 @@ func (b *builder) addDenies() error {
 		a     Access
 	}{{"--deny-read", b.req.DenyRead, Read}, {"--deny-write", b.req.DenyWrite, Write}} {
 		for _, given := range f.paths {
-			base := b.pwd
-			if hasMeta(given) {
-				base = p.workspace
+			// A name is what the caller's shell sees. Files that a pattern
+			// means may be where the caller is or in what commands may write:
+			// it holds in both.
+			bases := []string{b.pwd}
+			if hasMeta(given) && p.workspace != b.pwd {
+				bases = append(bases, p.workspace)
 			}
-			if problem := b.denyPath(base, given, f.a, Rule{f.flag + " " + given, originFlag}); problem != "" {
-				return &UsageError{f.flag, problem}
+			for _, base := range bases {
+				if problem := b.denyPath(base, given, f.a, Rule{f.flag + " " + given, originFlag}); problem != "" {
+					return &UsageError{f.flag, problem}
+				}
 			}
 		}
 	}
@@ -235,8 +242,8 @@ func (b *builder) denyConfig(c *config, l *policyLayer) error {
 		a    Access
 	}{{l.denyRead, "deny_read", Read}, {l.denyWrite, "deny_write", Write}} {
 		for _, v := range f.list {
-			if p := badPath(v.s); p != "" {
-				return c.errorAt(v, p, "a path or a pattern")
+			if problem := badDeny(v.s); problem != "" {
+				return c.errorAt(v, problem, "a path or a pattern")
 			}
 			if problem := b.denyPath(b.p.workspace, v.s, f.a, Rule{f.key + " = " + quote(v.s), c.origin(v.line)}); problem != "" {
 				return c.errorAt(v, problem, "a path or a pattern")
@@ -246,44 +253,67 @@ func (b *builder) denyConfig(c *config, l *policyLayer) error {
 	return nil
 }
 
-// denyPath denies a path that a person gave, or each pattern that its braces
-// stand for. problem is one sentence, or "".
+// denyPath denies a path that a person gave, or each path or pattern that its
+// braces stand for. problem is one sentence, or "".
 func (b *builder) denyPath(base, given string, a Access, rule Rule) (problem string) {
-	literal, problem := b.expandHome(given)
-	if problem != "" {
-		return problem
-	}
-	literal = from(base, literal)
-	if !hasMeta(given) {
-		b.denyLiteral(literal, PathRule{Access: a, why: whyDeny, Rule: rule})
-		return ""
-	}
-	// A file whose name reads like a pattern ("[id].ts") was meant too.
-	if name, err := b.r.realParent(trimSlash(literal)); err == nil && b.r.kindOf(name) != entryMissing {
-		b.denyLiteral(literal, PathRule{Access: a, why: whyDeny, Rule: rule})
-	}
-	pattern := given
-	switch {
-	case strings.HasPrefix(given, "~/"):
-		// The home's own name is no pattern.
-		base, pattern = b.p.home, given[2:]
-	}
-	pats, err := expandBraces(pattern)
+	r := PathRule{Access: a, why: whyDeny, Rule: rule}
+	alts, err := expandBraces(given)
 	if err != nil {
 		return "the pattern has " + err.Error()
 	}
-	for _, pat := range pats {
-		root := base
-		if strings.HasPrefix(pat, "/") && !strings.HasPrefix(given, "~/") {
-			root = "/"
+	for _, alt := range alts {
+		// What "~" and a leading slash mean is decided for each: a shell, too,
+		// expands braces first.
+		if problem := b.denyOne(base, alt, r); problem != "" {
+			return problem
 		}
-		g, err := compileGlob(root, pat)
-		if err != nil {
-			return "the pattern has " + err.Error()
-		}
-		b.denyGlob(g, PathRule{Access: a, why: whyDeny, Rule: rule})
+	}
+	if len(alts) > 1 || alts[0] != given {
+		b.denyName(base, given, r)
 	}
 	return ""
+}
+
+// denyOne denies a path or a pattern without braces.
+func (b *builder) denyOne(base, given string, r PathRule) (problem string) {
+	literal, problem := b.expandHome(given)
+	if problem == "" && base == "" && literal[0] != '/' {
+		problem = notRelative(given)
+	}
+	if problem != "" {
+		return problem
+	}
+	if !hasMeta(given) {
+		b.denyLiteral(from(base, literal), r)
+		return ""
+	}
+	b.denyName(base, given, r)
+	switch pattern, home := strings.CutPrefix(given, "~/"); {
+	case home:
+		// The home's own name is no pattern.
+		base, given = b.p.home, pattern
+	case given[0] == '/':
+		base = "/"
+	}
+	g, err := compileGlob(base, given)
+	if err != nil {
+		return "the pattern has " + err.Error()
+	}
+	b.denyGlob(g, r)
+	return ""
+}
+
+// denyName denies what is there by the very name of a pattern: a file whose
+// name reads like one ("[id].ts") was meant too.
+func (b *builder) denyName(base, given string, r PathRule) {
+	literal, problem := b.expandHome(given)
+	if problem != "" {
+		return
+	}
+	literal = from(base, literal)
+	if name, err := b.r.realParent(trimSlash(literal)); err == nil && b.r.kindOf(name) != entryMissing {
+		b.denyLiteral(literal, r)
+	}
 }
 
 // denySecret denies sub below dir.
@@ -340,8 +370,31 @@ func (b *builder) denyPattern(g *glob, dir string, r PathRule) {
 		b.denyLiteral(dir, r)
 		return
 	}
-	r.Glob, r.pat, r.Path, r.Dir = true, ng, ng.String(), dir
-	b.deny(r)
+	q := r
+	q.Glob, q.pat, q.Path, q.Dir = true, ng, ng.String(), dir
+	b.deny(q)
+	if q.OneLevel() {
+		b.denyLinks(dir, ng.segs[len(ng.segs)-1], r)
+	}
+}
+
+// denyLinks denies what the links in dir that match a pattern lead to: as with
+// a name, the target has the secret. A directory that can't be read is passed
+// over. The links that a pattern of several directories matches are not looked
+// for: they may be anywhere.
+func (b *builder) denyLinks(dir, pattern string, r PathRule) {
+	if b.r.kindOf(dir) != entryDir {
+		return
+	}
+	entries, err := b.r.facts.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 && matchSeg(pattern, e.Name()) {
+			b.denyLiteral(join(dir, e.Name()), r)
+		}
+	}
 }
 
 // denyLiteral denies the name, and what it leads to if it is a link: the
@@ -395,7 +448,13 @@ func (b *builder) deny(r PathRule) {
 	p := b.p
 	i := int32(len(p.deny))
 	next := int32(-1)
-	if !r.Glob {
+	if r.Glob {
+		for k := range p.deny {
+			if d := &p.deny[k]; d.Glob && d.Path == r.Path && d.Access <= r.Access {
+				return
+			}
+		}
+	} else {
 		head, ok := p.denyAt[r.Path]
 		if ok {
 			next = head

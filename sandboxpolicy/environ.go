@@ -68,13 +68,14 @@ func envPasses(name string) bool {
 
 // secretWords are whole words of a variable's name, or the end of one.
 var secretWords = [...]string{"TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "PASSCODE",
-	"CREDENTIAL", "CREDENTIALS", "CREDS", "APIKEY", "APIKEYS", "BEARER", "COOKIE", "COOKIES", "PRIVATEKEY", "SECRETKEY", "ACCESSKEY"}
+	"CREDENTIAL", "CREDENTIALS", "CREDS", "AUTHORIZATION", "APIKEY", "APIKEYS", "BEARER", "COOKIE", "COOKIES", "PRIVATEKEY", "SECRETKEY", "ACCESSKEY"}
 
 // secretWholeWords are too short to be looked for at the end of a word.
 var secretWholeWords = [...]string{"KEY", "KEYS", "AUTH", "PASS", "PWD", "PAT", "PIN", "JWT", "DSN"}
 
 // SecretName reports whether a variable's name says that its value is a
-// secret. PWD and OLDPWD are directories.
+// secret. Numbers at the end of a word count for nothing: DB_PASSWORD2. PWD and
+// OLDPWD are directories.
 func SecretName(name string) bool {
 	if name == "PWD" || name == "OLDPWD" {
 		return false
@@ -88,6 +89,7 @@ func SecretName(name string) bool {
 		} else {
 			word, up = up[:i], up[i+1:]
 		}
+		word = strings.TrimRight(word, "0123456789")
 		for _, w := range secretWholeWords {
 			if word == w {
 				return true
@@ -116,10 +118,27 @@ var tokenForms = [...]tokenForm{
 	{"eyJ", 16}, {"npm_", 30}, {"pypi-", 30}, {"hf_", 20}, {"dop_v1_", 20}, {"SG.", 30}, {"ya29.", 16}, {"AGE-SECRET-KEY-", 10},
 }
 
+// secretVariable reports whether a variable's name or value says that it is
+// a secret.
+func secretVariable(name, v string) bool {
+	switch low := strings.ToLower(name); {
+	case SecretName(name):
+		return true
+	case strings.HasSuffix(low, "_proxy"):
+		// Written without a scheme it is one of HTTP: curl(1).
+		return SecretValue(v) || hasUserinfo("http://"+strings.TrimLeft(v, "/"))
+	case name == "MAKEFLAGS" || name == "MFLAGS":
+		// make hands on what its command line sets: NAME=VALUE.
+		return SecretValue(v) || setsSecret(v, true)
+	}
+	return SecretValue(v)
+}
+
 // SecretValue reports whether a value looks like a credential: a known form
-// of token, a PEM block, or a URL with a password in it.
+// of token, a PEM block, a URL with a password in it, or an option that by
+// its name sets a secret (-Dpassword=…, --token=…).
 func SecretValue(v string) bool {
-	if strings.Contains(v, "-----BEGIN ") || hasUserinfo(v) {
+	if strings.Contains(v, "-----BEGIN ") || hasUserinfo(v) || setsSecret(v, false) {
 		return true
 	}
 	for _, f := range tokenForms {
@@ -145,6 +164,45 @@ func SecretValue(v string) bool {
 	return false
 }
 
+// setsSecret reports a word such as -Dname=value, -Pname=value or --name=value
+// whose name is that of a secret; bare takes name=value for one, too. A name may
+// stand in a value: -ldflags=-X=main.token=value.
+func setsSecret(v string, bare bool) bool {
+	for word := range strings.FieldsSeq(v) {
+		word = strings.Trim(word, "\"'")
+		set := strings.TrimLeft(word, "-")
+		dashes := len(word) - len(set)
+		if dashes == 0 && !bare || strings.HasPrefix(set, "jobserver-auth=") {
+			continue // the latter is make's own, and names descriptors
+		}
+		for first := true; ; first = false {
+			name, value, ok := strings.Cut(set, "=")
+			if !ok {
+				break
+			}
+			set = value
+			if name == "" || isSwitch(value) || !first && strings.IndexByte(name, '/') >= 0 {
+				continue // a name with a slash in a value is a path
+			}
+			letter := first && dashes == 1 && name[0] >= 'A' && name[0] <= 'Z' // the D of -Dname
+			if SecretName(name) || letter && SecretName(name[1:]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isSwitch reports a value that is too little to be a secret: -DWITH_AUTH=1.
+func isSwitch(v string) bool {
+	v = strings.Trim(v, "\"'")
+	switch strings.ToLower(v) {
+	case "true", "false", "yes", "no", "on", "off":
+		return true
+	}
+	return len(v) <= 1
+}
+
 func isTokenByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 }
@@ -160,7 +218,7 @@ func hasUserinfo(v string) bool {
 		scheme := v[:i]
 		v = v[i+3:]
 		auth := v
-		if j := strings.IndexAny(auth, "/?# \t\n,;"); j >= 0 {
+		if j := strings.IndexAny(auth, "/?# \t\n"); j >= 0 {
 			auth = auth[:j]
 		}
 		at := strings.LastIndexByte(auth, '@')
@@ -219,7 +277,7 @@ func (b *builder) addEnv() error {
 			continue // getenv(3) finds the first
 		}
 		if p.mode != modeFull {
-			if !b.req.KeepEnv && !envPasses(name) || SecretName(name) || SecretValue(val) {
+			if !b.req.KeepEnv && !envPasses(name) || secretVariable(name, val) {
 				continue
 			}
 		}

@@ -136,14 +136,53 @@ func TestEnviron_PathAndPwd(t *testing.T) {
 	}
 }
 
+// What a caller's environment may hold, and whether it passes: by the list, and
+// with --keep-env.
+func TestEnviron_SecretsInValues(t *testing.T) {
+	for _, kv := range []string{
+		"http_proxy=alice:s3cret@proxy:3128", "HTTPS_PROXY=alice:s3cret@proxy:3128", "all_proxy=token@proxy", "npm_config_https_proxy=alice:s3cret@proxy", "HTTP_PROXY=//u:p@h",
+		"PIP_INDEX_URL=https://u:a,b@host/", "PIP_INDEX_URL=https://u:a;b@host/", "GOPROXY=https://h,https://u:p@h", "MAVEN_OPTS=-Xmx2g -Djavax.net.ssl.keyStorePassword=xy",
+		"JAVA_OPTS=-Dpassword=xy", "GRADLE_OPTS=-Psigning.keyPassword=xy", "PYTEST_ADDOPTS=--token=xy", "MAKEFLAGS= -j4 -- TOKEN=xy", "MFLAGS=-k API_KEY=xy", "GOFLAGS=-ldflags=-X=main.token=xy",
+		"DB_PASSWORD2=xy", "HTTP_AUTHORIZATION=Basic xy", "API_KEY1=xy",
+	} {
+		for _, keep := range []bool{false, true} {
+			p, _ := resolve(t, newFake(nil), Request{Environ: append([]string{kv}, baseEnv...), KeepEnv: keep})
+			name, _, _ := strings.Cut(kv, "=")
+			if v, ok := env(p, name); ok {
+				t.Errorf("keep-env %t: %s passed as %q", keep, kv, v)
+			}
+		}
+	}
+	for _, kv := range []string{
+		"GOFLAGS=-mod=mod", "GOFLAGS=-ldflags=-X=main.version=1", "MAVEN_OPTS=-Xmx2g -Dfile.encoding=UTF-8", "no_proxy=localhost,.example,10.0.0.0/8", "http_proxy=http://proxy:3128",
+		"http_proxy=proxy:3128", "HTTPS_PROXY=proxy", "CFLAGS=-O2 -DWITH_AUTH=1 -DKEY_SIZE", "LS_COLORS=rs=0:*.key=01;31", "RUST_LOG=auth=debug,my_token=trace", "EMAIL=me@example.org",
+		"GIT_AUTHOR_EMAIL=me@example.org", "JAVA_TOOL_OPTIONS=-agentlib:jdwp=transport=dt_socket,address=*:5005", "NODE_OPTIONS=--max-old-space-size=4096", "MAKEFLAGS= -j4 --jobserver-auth=3,4",
+		"MAKEFLAGS= -j4 --jobserver-auth=fifo:/tmp/GMfifo12 -- V=1 CC=gcc", "MAKEFLAGS=w -- DESTDIR=/x KEY=", "CARGO_NET_GIT_FETCH_WITH_CLI=true", "GODEBUG=http2client=0", "PIP_INDEX_URL=https://host/simple",
+		"GOPROXY=https://proxy.golang.org,direct",
+	} {
+		p, _ := resolve(t, newFake(nil), Request{Environ: append([]string{kv}, baseEnv...)})
+		if !slices.Contains(p.Environ(), kv) {
+			t.Errorf("%s does not pass", kv)
+		}
+	}
+	p, _ := resolve(t, newFake(nil), Request{Environ: append([]string{"SSH_ASKPASS=/usr/bin/x", "AUTHOR_2=x"}, baseEnv...), KeepEnv: true})
+	for _, name := range []string{"SSH_ASKPASS", "AUTHOR_2"} {
+		if _, ok := env(p, name); !ok {
+			t.Errorf("--keep-env dropped %s", name)
+		}
+	}
+}
+
 func TestSecretName(t *testing.T) {
 	for _, s := range []string{"GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "X_API_KEY", "OPENAI_API_KEY", "PGPASSWORD", "MYSQL_PWD", "DB_PASS", "npm_config__authToken",
-		"COMPOSER_AUTH", "MY_CREDENTIALS", "SESSION_COOKIE", "APIKEY", "access_token", "SSH_AUTH_SOCK", "GPG-KEY"} {
+		"COMPOSER_AUTH", "MY_CREDENTIALS", "SESSION_COOKIE", "APIKEY", "access_token", "SSH_AUTH_SOCK", "GPG-KEY",
+		"DB_PASSWORD2", "API_KEY_1", "API_KEY1", "TOKEN01", "PASS2", "HTTP_AUTHORIZATION", "PROXY_AUTHORIZATION", "authorization"} {
 		if !SecretName(s) {
 			t.Errorf("%s passes", s)
 		}
 	}
-	for _, s := range []string{"PATH", "PWD", "OLDPWD", "GOPRIVATE", "KEYBOARD", "TOKENIZERS_PARALLELISM", "LS_COLORS", "XDG_SESSION_ID", "AUTHOR", "GIT_AUTHOR_NAME", "PYTHONPATH", "MONKEY", ""} {
+	for _, s := range []string{"PATH", "PWD", "OLDPWD", "GOPRIVATE", "KEYBOARD", "TOKENIZERS_PARALLELISM", "LS_COLORS", "XDG_SESSION_ID", "AUTHOR", "GIT_AUTHOR_NAME", "PYTHONPATH", "MONKEY", "",
+		"SSH_ASKPASS", "GIT_ASKPASS", "GO111MODULE", "BASE64", "X11", "1", "MONKEY1"} {
 		if SecretName(s) {
 			t.Errorf("%s counts as a secret", s)
 		}
@@ -157,12 +196,18 @@ func TestSecretName(t *testing.T) {
 
 func TestSecretValue(t *testing.T) {
 	for _, s := range []string{"ghp_0123456789abcdefghij", "x github_pat_0123456789abc y", "sk-proj-0123456789abcdef", "AKIAIOSFODNN7EXAMPLE", "xoxb-123456789",
-		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.x", "-----BEGIN OPENSSH PRIVATE KEY-----", "postgres://u:p@h/db", "https://token@h/", "a,https://u:p@h", "a=http://x http://u:p@h"} {
+		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.x", "-----BEGIN OPENSSH PRIVATE KEY-----", "postgres://u:p@h/db", "https://token@h/", "a,https://u:p@h", "a=http://x http://u:p@h",
+		"https://u:a,b@host/", "https://u:a;b@host/", "https://h,https://u:p@h/x",
+		"-Dpassword=xy", "-Xmx1g -Djavax.net.ssl.keyStorePassword=xy", "-Dmy.key=xy", "-Psigning.password=xy", "--token=xy", "--db-password2=xy", "a\t--api-key='xy'",
+		"\"-Dpassword=xy\"", "'--token=xy'", "-password=xy", "-ldflags=-X=main.token=xy"} {
 		if !SecretValue(s) {
 			t.Errorf("%q passes", s)
 		}
 	}
-	for _, s := range []string{"", "/usr/bin:/bin", "https://proxy.example,direct", "ssh://git@h/x", "task-0123456789abcdefghij", "https://h/a@b", "C.UTF-8", "sk-", "disk-0123456789012345678", "http://127.0.0.1:8080"} {
+	for _, s := range []string{"", "/usr/bin:/bin", "https://proxy.example,direct", "ssh://git@h/x", "task-0123456789abcdefghij", "https://h/a@b", "C.UTF-8", "sk-", "disk-0123456789012345678", "http://127.0.0.1:8080",
+		"user@host", "a:b@c", "-mod=mod", "-Xmx2g -Dfile.encoding=UTF-8", "-O2 -DWITH_AUTH=1 -DUSE_TOKENS=ON -DMAX_KEYS", "-Wl,--as-needed", "-Dhttp.proxyUser=alice", "--no-auth=true", "--token=",
+		"--max-old-space-size=4096", "-ldflags=-X=main.version=1.2", "key=value", "rs=0:*.key=01", "-Djdk.http.auth.tunneling.disabledSchemes=\"\"", "-agentlib:jdwp=transport=dt_socket,server=y,address=*:5005",
+		"-ffile-prefix-map=/key=/x", "--index=https://h/?key=a", "token --x", "-", "--", "-D", "--=x", "-D=x"} {
 		if SecretValue(s) {
 			t.Errorf("%q counts as a secret", s)
 		}

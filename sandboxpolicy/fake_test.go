@@ -20,6 +20,8 @@ type fakeFacts struct {
 	mounts  []Mount
 	others  []string
 	lstats  int
+	// readDirs are the directories that were read, in order.
+	readDirs []string
 }
 
 func newFake(files map[string]string) *fakeFacts {
@@ -61,6 +63,10 @@ func (i fakeInfo) Sys() any           { return nil }
 
 func (f *fakeFacts) Lstat(path string) (fs.FileInfo, error) {
 	f.lstats++
+	return f.info(path)
+}
+
+func (f *fakeFacts) info(path string) (fs.FileInfo, error) {
 	c, ok := f.files[path]
 	if !ok {
 		return nil, &fs.PathError{Op: "lstat", Path: path, Err: fs.ErrNotExist}
@@ -79,7 +85,21 @@ func (f *fakeFacts) Lstat(path string) (fs.FileInfo, error) {
 	return i, nil
 }
 
-func (f *fakeFacts) ReadDir(string) ([]fs.DirEntry, error) { return nil, fs.ErrInvalid }
+func (f *fakeFacts) ReadDir(dir string) ([]fs.DirEntry, error) {
+	f.readDirs = append(f.readDirs, dir)
+	if f.files[dir] != "dir" {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist}
+	}
+	var out []fs.DirEntry
+	for path := range f.files {
+		if path != "/" && parentOf(path) == dir {
+			i, _ := f.info(path)
+			out = append(out, fs.FileInfoToDirEntry(i))
+		}
+	}
+	slices.SortFunc(out, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return out, nil
+}
 
 func (f *fakeFacts) Readlink(path string) (string, error) {
 	t, ok := strings.CutPrefix(f.files[path], "link:")

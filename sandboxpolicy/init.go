@@ -38,9 +38,10 @@ const initFile = `# dshx: what confined commands may do.
 # for all your work, or in .dshx/config.toml of a workspace, where it may only
 # tighten: what would widen is ignored and named. Flags come last.
 #
-# Paths: absolute, ~/..., or relative to the workspace. Denies may be patterns
-# with *, ?, [...], {a,b} within a component and ** for any number of them; a
-# deny wins over every allow and holds for what appears later.
+# Paths: absolute, ~/..., or relative to the workspace. Denies may be patterns:
+# *, ? and [...] within a component, ** for any number of components, {~/a,b}
+# for several of all this; a deny wins over every allow and holds for what
+# appears later.
 
 # The preset: read-only, workspace-write, danger-full-access, or one from below.
 #preset = "workspace-write"

@@ -172,6 +172,32 @@ func TestProperty_OrderDoesNotMatter(t *testing.T) {
 	})
 }
 
+func TestProperty_BracesMeanTheirAlternatives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFake(propFiles)
+		req := genRequest.Draw(t, "request")
+		alts := rapid.SliceOfN(genDeny, 2, 3).Draw(t, "alternatives")
+		one, each := req, req
+		one.DenyRead = append(slices.Clone(req.DenyRead), "{"+strings.Join(alts, ",")+"}")
+		each.DenyRead = append(slices.Clone(req.DenyRead), alts...)
+		a, _, erra := tryResolve(f, one)
+		b, _, errb := tryResolve(f, each)
+		if (erra == nil) != (errb == nil) {
+			t.Fatalf("%q: %v; each alone: %v", one.DenyRead, erra, errb)
+		}
+		if erra != nil {
+			t.Skip()
+		}
+		for _, q := range questions(t) {
+			for _, op := range Ops() {
+				if a.Verdict(op, q).Allow != b.Verdict(op, q).Allow {
+					t.Fatalf("%s %s: %+v; each alone: %+v", op, q, a.Verdict(op, q), b.Verdict(op, q))
+				}
+			}
+		}
+	})
+}
+
 func TestProperty_VerdictIsTotal(t *testing.T) {
 	f := newFake(propFiles)
 	var all []*Policy

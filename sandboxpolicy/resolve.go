@@ -1,6 +1,7 @@
 package sandboxpolicy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,7 +21,7 @@ type Request struct {
 	AllowBroadWorkspace bool   // accept "/", a home directory, or what contains one
 
 	// Paths of flags: absolute, "~/…", or relative to the current directory.
-	// A relative pattern is matched in the workspace.
+	// A relative pattern is matched in the workspace, too.
 	Write, Read, DenyRead, DenyWrite []string
 
 	Network      Network // "" for the preset's and the configuration's
@@ -213,9 +214,13 @@ func (b *builder) flagPath(flag, given string) (string, error) {
 		return "", &UsageError{flag, err}
 	}
 	if b.pwd == "" && path[0] != '/' {
-		return "", &UsageError{flag, quote(given) + " is relative to the current directory, which can't be used; give an absolute path"}
+		return "", &UsageError{flag, notRelative(given)}
 	}
 	return from(b.pwd, path), nil
+}
+
+func notRelative(given string) string {
+	return quote(given) + " is relative to the current directory, which can't be used; give an absolute path"
 }
 
 // expandHome checks a path that a person gave and expands "~". problem is
@@ -338,7 +343,9 @@ func (b *builder) choosePreset() error {
 	if b.user != nil && b.user.unknown.set() {
 		p.unknownCmds, p.unknownOrg = b.user.unknown.s, b.user.origin(b.user.unknown.line)
 	}
-	b.tighten(flagged)
+	if err := b.tighten(flagged); err != nil {
+		return err
+	}
 
 	if b.req.Network != "" {
 		if b.req.Network.rank() < 0 {
@@ -423,11 +430,16 @@ func (b *builder) presetNames() []string {
 }
 
 // tighten applies what the workspace's file may say about preset and
-// network, and names what it may not. A preset that a flag chose stands.
-func (b *builder) tighten(flagged bool) {
+// network, and names what it may not. A preset that a flag chose stands. A name
+// that nobody defines is a mistake all the same: dropped, it would leave the
+// wider policy in force that it was to narrow.
+func (b *builder) tighten(flagged bool) error {
 	c, p := b.space, b.p
 	if c == nil {
-		return
+		return nil
+	}
+	if name := c.preset.s; c.preset.set() && !slices.Contains(b.presetNames(), name) && c.findPreset(name) == nil {
+		return c.errorAt(c.preset, "unknown preset "+quote(name), "one of "+oneOf(b.presetNames()))
 	}
 	if c.preset.set() && !flagged {
 		base, ok := builtinPreset(c.preset.s)
@@ -443,7 +455,7 @@ func (b *builder) tighten(flagged bool) {
 			if b.user.findPreset(p.preset) == nil {
 				p.preset = base.name
 			}
-		case ok && base.mode == p.mode && p.preset == base.name:
+		case c.preset.s == p.preset:
 		default:
 			b.wider(c.preset)
 		}
@@ -471,6 +483,7 @@ func (b *builder) tighten(flagged bool) {
 	for i := range c.presets {
 		b.wider(c.presets[i].name)
 	}
+	return nil
 }
 
 func strictness(rule string) int {

@@ -143,6 +143,43 @@ func TestResolve_SecretsBehindLinksAndVariables(t *testing.T) {
 	}
 }
 
+// What a pattern matches is denied as if it had been named: a link with what
+// it leads to.
+func TestResolve_PatternsFollowLinks(t *testing.T) {
+	f := newFake(map[string]string{
+		"/home/u/.cargo/credentials.toml": "link:../dotfiles/c", "/home/u/.cargo/config.toml": "link:../dotfiles/config", "/home/u/dotfiles/c": "k", "/home/u/dotfiles/config": "x",
+		"/srv/cargo/credentials": "link:/data/l", "/data/l": "link:real", "/data/real": "k", "/etc/ssh/ssh_host_rsa_key": "link:/data/rsa",
+		"/home/u/w/prod.env": "link:/vault/prod", "/home/u/w/gone.env": "link:/vault/later", "/home/u/w/loop.env": "link:loop.env", "/home/u/w/dir.env": "link:/vault/d",
+		"/home/u/w/plain.env": "x", "/home/u/w/other": "link:/vault/other", "/home/u/w/sub/deep.env": "link:/vault/deep", "/vault/d/x": "x", "/vault/other": "x",
+	})
+	p, _ := resolve(t, f, Request{DenyRead: []string{"*.env"}, DenyWrite: []string{"~/w/o?her"}, Environ: append([]string{"CARGO_HOME=/srv/cargo"}, baseEnv...)})
+	for _, path := range []string{"/home/u/dotfiles/c", "/home/u/.cargo/credentials.toml", "/data/real", "/data/rsa"} {
+		wantVerdict(t, p, OpRead, path, false, "secret")
+	}
+	for _, path := range []string{"/vault/prod", "/vault/later", "/vault/d/x", "/home/u/w/prod.env", "/home/u/w/loop.env", "/home/u/w/new.env"} {
+		wantVerdict(t, p, OpRead, path, false, "--deny-read *.env")
+	}
+	wantVerdict(t, p, OpWrite, "/vault/other", false, "--deny-write")
+	for _, path := range []string{"/home/u/dotfiles/config", "/vault/other", "/vault/deep", "/data/l", "/home/u/w/sub/deep.env"} {
+		wantVerdict(t, p, OpRead, path, true, "")
+	}
+	// Only what is there is read, and of it nothing that doesn't match.
+	f = newFake(map[string]string{"/home/u/w/a": "x"})
+	for i := range 50 {
+		f.put("/home/u/w/"+strings.Repeat("n", i+1), "link:/x")
+	}
+	resolve(t, f, Request{})
+	before := f.lstats
+	f.lstats, f.readDirs = 0, nil
+	resolve(t, f, Request{DenyRead: []string{"*.env", "missing/*.env", "**/*.env", "*/x"}})
+	if n := f.lstats - before; n > 4 {
+		t.Errorf("%d more lstats", n)
+	}
+	if want := []string{"/home/u/w"}; !slices.Equal(slices.DeleteFunc(f.readDirs, func(d string) bool { return strings.HasPrefix(d, "/var/tmp/") || strings.HasPrefix(d, "/tmp/") }), want) {
+		t.Errorf("read %q, want %q", f.readDirs, want)
+	}
+}
+
 func TestResolve_DenyBeatsAllow(t *testing.T) {
 	f := newFake(map[string]string{"/e/secret/x": "s", "/e/f": "x"})
 	p, _ := resolve(t, f, Request{Write: []string{"/e", "/e/secret/x"}, Read: []string{"/e/secret"}, DenyRead: []string{"/e/secret/**"}})
@@ -175,10 +212,7 @@ func TestResolve_FlagPathForms(t *testing.T) {
 	f.wd = "/home/u/w/app"
 	p, _ := resolve(t, f, Request{Workspace: "/home/u/w", DenyRead: []string{"x", "../y/", "~/z", "**/.env", "/home/u/w/*/key", "[id]", "{a,b}/c"}})
 	for _, path := range []string{"/home/u/w/app/x", "/home/u/w/y/deep", "/home/u/z", "/home/u/w/.env", "/home/u/w/a/b/c/.env", "/home/u/w/.env/x",
-		"/home/u/w/m/key", "/home/u/w/app/[id]", "/home/u/w/i", "/home/u/w/a/c", "/home/u/w/b/c/d"} {
-		if path == "/home/u/w/app/[id]" {
-			continue // the name is in the current directory, the pattern in the workspace
-		}
+		"/home/u/w/m/key", "/home/u/w/app/[id]/p", "/home/u/w/app/i", "/home/u/w/i", "/home/u/w/a/c", "/home/u/w/app/b/c", "/home/u/w/b/c/d"} {
 		wantVerdict(t, p, OpRead, path, false, "--deny-read")
 	}
 	for _, path := range []string{"/home/u/w/xx", "/home/u/.env", "/home/u/w/key", "/home/u/w/m/n/key", "/home/u/w/envx"} {
@@ -192,6 +226,96 @@ func TestResolve_FlagPathForms(t *testing.T) {
 		if _, _, err := tryResolve(f, Request{DenyRead: []string{bad}}); err == nil {
 			t.Errorf("--deny-read %q was accepted", bad)
 		}
+	}
+}
+
+// Without a workspace in the current directory both may be meant by a pattern.
+func TestResolve_RelativeDenies(t *testing.T) {
+	f := newFake(map[string]string{"/home/u/ws/[id]": "x", "/home/u/w/[id]": "x"})
+	for _, tt := range []struct {
+		deny          string
+		denied, other []string
+	}{
+		{"k.pem", []string{"/home/u/w/k.pem"}, []string{"/home/u/ws/k.pem"}},
+		{"../k.pem", []string{"/home/u/k.pem"}, nil},
+		{"*.pem", []string{"/home/u/w/k.pem", "/home/u/ws/k.pem"}, []string{"/home/u/k.pem", "/home/u/ws/d/k.pem"}},
+		{"**/*.pem", []string{"/home/u/w/d/k.pem", "/home/u/ws/d/k.pem"}, []string{"/home/u/k.pem"}},
+		{"{k,l}.pem", []string{"/home/u/w/k.pem", "/home/u/ws/l.pem"}, nil},
+		{"[id]", []string{"/home/u/w/i", "/home/u/ws/d", "/home/u/w/[id]", "/home/u/ws/[id]"}, nil},
+		{"~/*.pem", []string{"/home/u/k.pem"}, []string{"/home/u/w/k.pem", "/home/u/ws/k.pem"}},
+		{"/e/*.pem", []string{"/e/k.pem"}, []string{"/home/u/w/k.pem", "/home/u/ws/k.pem"}},
+	} {
+		f.put("/home/u/ws", "dir")
+		p, _ := resolve(t, f, Request{Workspace: "../ws", DenyRead: []string{tt.deny}})
+		for _, path := range tt.denied {
+			wantVerdict(t, p, OpRead, path, false, "--deny-read "+tt.deny)
+		}
+		for _, path := range tt.other {
+			wantVerdict(t, p, OpRead, path, true, "")
+		}
+	}
+	p, _ := resolve(t, f, Request{Workspace: "../ws", DenyRead: []string{"/e/*.pem"}})
+	if n := slices.IndexFunc(p.Deny(), func(r PathRule) bool { return r.Path == "/e/*.pem" }); n < 0 ||
+		slices.ContainsFunc(p.Deny()[n+1:], func(r PathRule) bool { return r.Path == "/e/*.pem" }) {
+		t.Error("an absolute pattern doesn't stand once among the denies")
+	}
+	// A directory that is gone has nothing that could be meant.
+	f.wd = "/home/u/loop"
+	f.put(f.wd, "link:loop")
+	for deny, ok := range map[string]bool{"k.pem": false, "*.pem": false, "{/e,k}": false, "/e/*.pem": true, "~/*.pem": true, "{~/a,/b}": true} {
+		if _, _, err := tryResolve(f, Request{Workspace: "/home/u/ws", Cwd: "/tmp", DenyRead: []string{deny}}); (err == nil) != ok {
+			t.Errorf("without a current directory, --deny-read %s: %v", deny, err)
+		}
+	}
+}
+
+// Braces stand for several paths, each of which is read as if it stood alone.
+func TestResolve_BracesAreExpandedFirst(t *testing.T) {
+	f := newFake(map[string]string{"/home/u/w/{x,y}": "x"})
+	for _, tt := range []struct {
+		deny          string
+		denied, other []string
+	}{
+		{"{~/a,~/b}/k", []string{"/home/u/a/k", "/home/u/b/k/deep"}, []string{"/home/u/w/a/k", "/home/u/w/~/a/k", "/home/u/a"}},
+		{"{~,/srv}/k", []string{"/home/u/k", "/srv/k"}, []string{"/home/u/w/k"}},
+		{"{~/*.pem,x}", []string{"/home/u/a.pem", "/home/u/w/x"}, []string{"/home/u/w/a.pem"}},
+		{"{/e,f}", []string{"/e", "/home/u/w/f"}, []string{"/home/u/w/e", "/f"}},
+		{"{{~/a,/b},c}", []string{"/home/u/a", "/b", "/home/u/w/c"}, nil},
+		{"a{~/b,c}", []string{"/home/u/w/a~/b", "/home/u/w/ac"}, []string{"/home/u/b"}},
+		{"{x,y}", []string{"/home/u/w/x", "/home/u/w/y", "/home/u/w/{x,y}"}, nil},
+	} {
+		for layer, req := range map[string]Request{"flag": {DenyRead: []string{tt.deny}, Workspace: "/home/u/w", Cwd: "/tmp"}, "file": {Workspace: "/home/u/w", Cwd: "/tmp"}} {
+			delete(f.files, userFile)
+			if layer == "file" {
+				f.put(userFile, "[policy]\ndeny_read = ["+quote(tt.deny)+"]\n")
+			}
+			p, _, err := tryResolve(f, req)
+			if err != nil {
+				t.Errorf("%s %s: %v", layer, tt.deny, err)
+				continue
+			}
+			for _, path := range tt.denied {
+				wantVerdict(t, p, OpRead, path, false, tt.deny)
+			}
+			for _, path := range tt.other {
+				wantVerdict(t, p, OpRead, path, true, "")
+			}
+		}
+	}
+	for _, bad := range []string{"{~other/a,b}", "{$HOME,b}/k", "{a,../../b}", "{a,}", "{a,b[}", "{~/a,~/../../b}"} {
+		f := newFake(map[string]string{userFile: "[policy]\ndeny_read = [" + quote(bad) + "]\n"})
+		var ce *ConfigError
+		if _, _, err := tryResolve(f, Request{}); !errors.As(err, &ce) || ce.Key != "policy.deny_read" {
+			t.Errorf("deny_read %q: %v, want CONFIG_INVALID", bad, err)
+		}
+	}
+	f = newFake(nil)
+	f.account = ""
+	if _, _, err := tryResolve(f, Request{Environ: []string{"PATH=/bin"}, DenyRead: []string{"{~/x,y}"}}); err == nil {
+		t.Error("~ in braces was resolved without a home")
+	}
+	if _, _, err := tryResolve(newFake(nil), Request{DenyRead: []string{"{a,}"}}); err == nil {
+		t.Error("an empty alternative was accepted")
 	}
 }
 
@@ -269,4 +393,15 @@ func TestRules_EveryRuleHasAnOrigin(t *testing.T) {
 			t.Errorf("no line %q in %v", s, seen)
 		}
 	}
+}
+
+// A dshx inside another one works in the outer one's TMPDIR.
+func TestResolve_WorkspaceInAnOuterTmpDir(t *testing.T) {
+	f := newFake(map[string]string{"/var/tmp/dshx-1000/outer/w/f": "x", "/var/tmp/dshx-1000/third/f": "x"})
+	f.wd = "/var/tmp/dshx-1000/outer/w"
+	p, _ := resolve(t, f, Request{})
+	wantVerdict(t, p, OpWrite, "/var/tmp/dshx-1000/outer/w/f", true, "workspace")
+	wantVerdict(t, p, OpWrite, fakeTmp+"/x", true, "TMPDIR")
+	wantVerdict(t, p, OpRead, "/var/tmp/dshx-1000/outer/other", false, "other runs")
+	wantVerdict(t, p, OpRead, "/var/tmp/dshx-1000/third/f", false, "other runs")
 }

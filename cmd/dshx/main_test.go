@@ -29,16 +29,20 @@ func dshx(args ...string) (status int, out, errs string) {
 	return status, o.String(), e.String()
 }
 
-// home makes a home and a workspace, and goes there.
+// home makes a home and a workspace, and goes there. Nothing is beside the
+// workspace: a home there would hold paths that stay denied.
 func home(t *testing.T) (home, ws string) {
 	t.Helper()
-	base, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, ws = filepath.Join(base, "home"), filepath.Join(base, "ws")
-	for _, d := range []string{home, ws} {
-		if err := os.Mkdir(d, 0o755); err != nil {
+	for _, d := range []struct {
+		path *string
+		name string
+	}{{&home, "home"}, {&ws, "ws"}} {
+		base, err := filepath.EvalSymlinks(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		*d.path = filepath.Join(base, d.name)
+		if err := os.Mkdir(*d.path, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -140,8 +140,12 @@ func printExplanation(w io.Writer, e sandbox.Explanation) error {
 
 func newPolicyInit() *cobra.Command {
 	return command(&cobra.Command{
-		Use:   "init [--write user|workspace]",
+		Use:   "init [flags]",
 		Short: "Print a commented configuration to start from, or store it",
+		Long: `Print a commented configuration to start from, or store it.
+
+It is the same file whatever the policy. Of the flags that all commands share
+--workspace and --allow-broad-workspace say where --write workspace puts it.`,
 	}, operands{}, policyInit, cli.Init)
 }
 
@@ -160,8 +164,9 @@ func policyInit(c *cobra.Command, f *cli.Flags, _ []string) error {
 			return errors.New("the user's configuration has no place: neither XDG_CONFIG_HOME nor HOME names a directory")
 		}
 	case "workspace":
-		f.Request.NoConfig = true
-		p, _, err := resolve(f)
+		// What is configured now, perhaps wrongly, does not matter.
+		p, _, err := resolve(&cli.Flags{Request: sandboxpolicy.Request{NoConfig: true,
+			Workspace: f.Request.Workspace, AllowBroadWorkspace: f.Request.AllowBroadWorkspace}})
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -116,6 +117,7 @@ func init() {
 	registerProgram("jam", jam)
 	registerProgram("sysfuzz", sysfuzz)
 	registerProgram("flipdir", flipdir)
+	registerProgram("flipbind", flipbind)
 }
 
 // tasksAround lists the threads of a process and its children but for this one.
@@ -556,6 +558,38 @@ func flipdir(a []string) int {
 		}
 		unix.Unlink(d + "/f2")
 		unix.Rename(d+"/keep", d+"/moved")
+	}
+	close(stop)
+	fmt.Println("did", did)
+	return 0
+}
+
+// flipbind LINK A B COUNT: makes sockets below LINK, which leads to A and to B in turn.
+func flipbind(a []string) int {
+	link, other, count := a[0], a[0]+".other", atoi(a[3])
+	if err := errors.Join(os.Symlink(a[1], link), os.Symlink(a[2], other)); err != nil {
+		return fatal(err)
+	}
+	stop := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				unix.Renameat2(unix.AT_FDCWD, link, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
+			}
+		}
+	}()
+	did := 0
+	for i := range count {
+		err := unixSocket("stream", func(fd int) error {
+			return unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("%s/s%d", link, i)})
+		})
+		if err == nil {
+			did++
+		}
 	}
 	close(stop)
 	fmt.Println("did", did)

@@ -401,6 +401,14 @@ func registerDescriptors() {
 	})
 	register("fchdir-fd", func(a []string) (string, error) { return "", unix.Fchdir(atoi(a[0])) })
 	register("listen-fd", func(a []string) (string, error) { return "", unix.Listen(atoi(a[0]), 1) })
+	register("memfd-chmod", func([]string) (string, error) {
+		fd, err := unix.MemfdCreate("own", unix.MFD_CLOEXEC)
+		if err != nil {
+			return "", err
+		}
+		defer unix.Close(fd)
+		return "", unix.Fchmod(fd, 0o700)
+	})
 	register("reopen-w-fd", func(a []string) (string, error) {
 		fd, err := unix.Open(fdPath(atoi(a[0])), unix.O_WRONLY, 0)
 		if err == nil {

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"runtime"
 
 	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/sandboxpolicy"
 )
 
 // ExecUsage is what `dshx exec --help` prints.
@@ -28,30 +28,24 @@ Flags:
 // ExecMain is `dshx exec ARGS`; it returns the exit status.
 func ExecMain(args []string) int {
 	f, argv, err := Parse(args, Shared, Exec)
-	if err != nil {
-		return Fail(err)
-	}
-	if f.Help {
-		_, _ = io.WriteString(os.Stdout, ExecUsage())
-		return 0
-	}
-	if len(argv) == 0 {
-		_, _ = io.WriteString(os.Stderr, "dshx: exec needs a command\n"+ExecUsage())
-		return oneshot.ExitUsage
-	}
 	f.Request.Environ = os.Environ()
-	// The main goroutine's thread becomes the domain's.
-	runtime.LockOSThread()
-	return oneshot.Run(oneshot.Options{
+	o := oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,
 		TTY: f.TTY, PassFD: f.PassFD, JSON: f.JSON, StatusFD: f.StatusFD, Quiet: f.Quiet,
 		RequireFull: f.RequireFull,
-	})
-}
-
-// Fail reports an error in one line and returns the exit status for it.
-func Fail(err error) int {
-	_, exit := oneshot.Classify(err)
-	fmt.Fprintf(os.Stderr, "dshx: %s\n", oneshot.OneLine(err.Error()))
-	return exit
+	}
+	switch {
+	case err != nil:
+		return oneshot.Fail(o, err)
+	case f.Help:
+		_, _ = io.WriteString(os.Stdout, ExecUsage())
+		return 0
+	case len(argv) == 0:
+		status := oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "exec needs a command"})
+		_, _ = io.WriteString(os.Stderr, ExecUsage())
+		return status
+	}
+	// The main goroutine's thread becomes the domain's.
+	runtime.LockOSThread()
+	return oneshot.Run(o)
 }

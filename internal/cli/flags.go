@@ -9,6 +9,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +23,6 @@ type Flags struct {
 	Request sandboxpolicy.Request
 
 	Timeout, KillAfter time.Duration
-	Isolation          string
 	RequireFull        bool
 
 	TTY      oneshot.TTY
@@ -155,15 +155,12 @@ var Exec = []Flag{
 	{"apply", "", notYet, later("--apply")},
 }
 
+// isolation keeps nothing: the ways that this version has are one.
 func isolation(f *Flags, v string) error {
-	switch v {
-	case "auto", "landlock":
-		f.Isolation = v
-		return nil
-	case "namespaces":
+	if v == "namespaces" {
 		return later("isolation by namespaces")(f, v)
 	}
-	return oneOf(nil, "auto", "landlock", "namespaces")(f, v)
+	return oneOf(func(*Flags, string) {}, "auto", "landlock", "namespaces")(f, v)
 }
 
 func tty(f *Flags, v string) error {
@@ -173,9 +170,9 @@ func tty(f *Flags, v string) error {
 }
 
 func pids(f *Flags, v string) error {
-	n, err := strconv.ParseInt(v, 10, 32)
-	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no number of processes", v)
+	n, err := sandboxpolicy.ParseCount(v)
+	if err != nil {
+		return fmt.Errorf("%s is %w", quote(v), err)
 	}
 	f.Request.Limits.Pids = n
 	return nil
@@ -186,12 +183,15 @@ func pids(f *Flags, v string) error {
 // program. Every flag may be written --name VALUE or --name=VALUE; of a flag
 // that isn't a list the last one counts.
 //
+// With an error, which is the first one's, the flags that were understood are
+// returned as well: they say where the error is to be told.
+//
 // Errors: *sandboxpolicy.UsageError.
 func Parse(args []string, tables ...[]Flag) (*Flags, []string, error) {
 	f := &Flags{StatusFD: -1}
 	rest, _, err := f.parse(args, tables)
 	if err != nil {
-		return nil, nil, err
+		return f, nil, err
 	}
 	return f, rest, nil
 }
@@ -204,7 +204,7 @@ func ParseAll(args []string, tables ...[]Flag) (*Flags, []string, error) {
 	for {
 		rest, ended, err := f.parse(args, tables)
 		if err != nil {
-			return nil, nil, err
+			return f, nil, err
 		}
 		if ended || f.Help || len(rest) == 0 {
 			return f, append(operands, rest...), nil
@@ -213,40 +213,52 @@ func ParseAll(args []string, tables ...[]Flag) (*Flags, []string, error) {
 	}
 }
 
-// parse reads flags up to an operand or, ended, to "--".
+// parse reads flags up to an operand or, ended, to "--". It goes on behind a
+// mistake; err is the first.
 func (f *Flags) parse(args []string, tables [][]Flag) (rest []string, ended bool, err error) {
+	wrong := func(flag, msg string) {
+		if err == nil {
+			err = &sandboxpolicy.UsageError{Flag: flag, Msg: msg}
+		}
+	}
 	for len(args) > 0 {
 		arg := args[0]
 		switch {
 		case arg == "--":
-			return args[1:], true, nil
+			return args[1:], true, err
 		case arg == "-h" || arg == "--help":
 			f.Help = true
-			return args[1:], false, nil
+			return args[1:], false, err
 		case len(arg) < 2 || arg[0] != '-':
-			return args, false, nil
+			return args, false, err
 		}
 		name, value, inline := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		flag := find(tables, name)
-		if flag == nil || !strings.HasPrefix(arg, "--") {
-			return nil, false, &sandboxpolicy.UsageError{Msg: "unknown flag " + quote(arg) + DidYouMean("--", Nearest(name, names(tables))) +
-				"; --help lists the flags, and -- ends them"}
-		}
 		args = args[1:]
+		if flag == nil || !strings.HasPrefix(arg, "--") {
+			wrong("", "unknown flag "+quote(arg)+DidYouMean("--", Nearest(name, names(tables)))+"; --help lists the flags, and -- ends them")
+			// With "--" still to come, what looks like an operand is its value.
+			if !inline && slices.Contains(args, "--") && !strings.HasPrefix(args[0], "-") {
+				args = args[1:]
+			}
+			continue
+		}
 		switch {
 		case flag.Value == "" && inline:
-			return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "takes no value"}
+			wrong("--"+name, "takes no value")
+			continue
 		case flag.Value != "" && !inline:
 			if len(args) == 0 {
-				return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: "needs a value (" + flag.Value + ")"}
+				wrong("--"+name, "needs a value ("+flag.Value+")")
+				continue
 			}
 			value, args = args[0], args[1:]
 		}
-		if err := flag.Set(f, value); err != nil {
-			return nil, false, &sandboxpolicy.UsageError{Flag: "--" + name, Msg: err.Error()}
+		if e := flag.Set(f, value); e != nil {
+			wrong("--"+name, e.Error())
 		}
 	}
-	return nil, false, nil
+	return nil, false, err
 }
 
 func find(tables [][]Flag, name string) *Flag {
@@ -299,8 +311,7 @@ var JSON = []Flag{{"json", "", "print JSON", on(func(f *Flags) *bool { return &f
 // Explain are the further flags of policy explain.
 var Explain = []Flag{{"check", "", "exit 1 where the policy denies", on(func(f *Flags) *bool { return &f.Check })}}
 
-// Init are the flags of policy init.
-var Init = []Flag{
+// Init are the flags of policy init: --write is its own, the others are shared.
+var Init = append([]Flag{
 	{"write", "user|workspace", "store it, unless one is there", oneOf(func(f *Flags, v string) { f.Store = v }, "user", "workspace")},
-	*find([][]Flag{Shared}, "workspace"),
-}
+}, slices.DeleteFunc(slices.Clone(Shared), func(f Flag) bool { return f.Name == "write" })...)

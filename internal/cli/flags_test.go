@@ -68,7 +68,10 @@ func TestParse_RefusesWhatCanNotBeMeant(t *testing.T) {
 		{[]string{"--isolation", "namespaces"}, "not in this version"},
 		{[]string{"--allow-domain", "example.com"}, "not in this version"},
 		{[]string{"--dry-run"}, "not in this version"},
-		{[]string{"--pids", "0"}, "number of processes"},
+		{[]string{"--isolation", "solid"}, "auto, landlock, namespaces"},
+		{[]string{"--pids", "0"}, "not a count"},
+		{[]string{"--pids", "+5"}, "not a count"},
+		{[]string{"--pids", "4194305"}, "not a count"},
 		{[]string{"--status-fd", "03"}, "descriptor"},
 		{[]string{"--status-fd", "256"}, "descriptor"},
 		{[]string{"--timeout", "soon"}, "soon"},
@@ -78,6 +81,41 @@ func TestParse_RefusesWhatCanNotBeMeant(t *testing.T) {
 		var usage *sandboxpolicy.UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v; want one line with %q", tc.args, err, tc.want)
+		}
+	}
+}
+
+// What was understood says where a mistake is to be told, wherever it stands.
+func TestParse_ReturnsWhatItUnderstoodWithAnError(t *testing.T) {
+	for _, tc := range []struct {
+		args   string
+		json   bool
+		status int
+		in     string // the message
+	}{
+		{"--json --network moon -- true", true, -1, "moon"},
+		{"--network moon --json -- true", true, -1, "moon"},
+		{"--network moon --json --status-fd=4 --network mars -- true", true, 4, "moon"},
+		{"--badflag --json", true, -1, "badflag"},
+		{"--badflag --json -- true", true, -1, "badflag"},
+		{"--badflag=x --json -- true", true, -1, "badflag"},
+		{"--badflag x --json -- true", true, -1, "badflag"},
+		{"--badflag x --json", false, -1, "badflag"}, // x is the command
+		{"--badflag -- true --json", false, -1, "badflag"},
+		{"--badflag x y --json -- true", false, -1, "badflag"},
+		{"-q --json x", true, -1, "-q"},
+		{"--status-fd 3 --json=maybe -- true", false, 3, "takes no value"},
+		{"--json --status-fd x -- true", true, -1, "descriptor"},
+		{"--json --preset", true, -1, "needs a value"},
+		{"--allow-domain x.y --status-fd 5", false, 5, "not in this version"},
+	} {
+		f, rest, err := Parse(strings.Fields(tc.args), Shared, Exec)
+		if err == nil || !strings.Contains(err.Error(), tc.in) || rest != nil {
+			t.Errorf("%s: %q, %v", tc.args, rest, err)
+			continue
+		}
+		if f.JSON != tc.json || f.StatusFD != tc.status {
+			t.Errorf("%s: --json %t, --status-fd %d", tc.args, f.JSON, f.StatusFD)
 		}
 	}
 }
@@ -171,7 +209,7 @@ func FuzzParse(f *testing.F) {
 			fl, rest, err := parse(slices.Clone(args), Shared, Exec)
 			if err != nil {
 				var usage *sandboxpolicy.UsageError
-				if !errors.As(err, &usage) || fl != nil || rest != nil {
+				if !errors.As(err, &usage) || fl == nil || rest != nil {
 					t.Fatalf("%q: %v", args, err)
 				}
 				continue

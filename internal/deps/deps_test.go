@@ -53,10 +53,8 @@ var table = []row{
 	{importer: "./sandbox/...", imported: "github.com/spf13/cobra", reason: "the library has no command line"},
 	{importer: "./sandbox/...", imported: "net/http", reason: "the library opens no connections, and net/http costs milliseconds at start"},
 
-	// One mechanism each, joined by sandbox alone; the supervisor asks the filter's table for names.
+	// One mechanism each, joined by sandbox alone: see TestMechanisms_DoNotKnowEachOther.
 	{importer: "./sandbox/internal/seccomp", imported: "./sandboxpolicy", reason: "a filter is made from options; it knows no policy"},
-	{importer: "./sandbox/internal/seccomp", imported: "./sandbox/internal/supervise", reason: "mechanisms do not know each other"},
-	{importer: "./sandbox/internal/landlock", imported: "./sandbox/internal/seccomp", reason: "mechanisms do not know each other"},
 	{importer: "./sandbox/internal/spawn", imported: "./sandboxpolicy", reason: "a start is a list of system calls; it knows no policy"},
 	{importer: "./sandbox/internal/...", imported: "./sandbox", reason: "sandbox is built from its parts, not the other way round"},
 
@@ -197,6 +195,78 @@ func violations(rows []row, pkgs map[string]pkg, std map[string]pkg) []string {
 func TestImportDirections(t *testing.T) {
 	for _, v := range violations(table, goList(t, "-deps", "./..."), goList(t, "std")) {
 		t.Error(v)
+	}
+}
+
+const mechanisms = "./sandbox/internal/..."
+
+// mayKnow are the imports among the mechanisms, "importer imported", with their reasons.
+var mayKnow = map[string]string{
+	"supervise seccomp": "the supervisor asks the filter's table for the names of calls",
+	"tmpdir proctree":   "the name of a directory is as random as the mark of a tree: one reader of the kernel's random bytes",
+}
+
+// acquainted returns a line for each package of the mechanisms that imports another
+// without being excepted, and for each exception that nothing needs.
+func acquainted(pkgs map[string]pkg, except map[string]string) []string {
+	var found []string
+	name := func(path string) string { return strings.TrimPrefix(path, module+"/sandbox/internal/") }
+	needed := map[string]bool{}
+	for path, p := range pkgs {
+		if !match(mechanisms, path) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if !match(mechanisms, imported) {
+				continue
+			}
+			pair := name(path) + " " + name(imported)
+			needed[pair] = true
+			if except[pair] == "" {
+				found = append(found, fmt.Sprintf("%s imports %s: mechanisms do not know each other", path, imported))
+			}
+		}
+	}
+	for pair := range except {
+		if !needed[pair] {
+			found = append(found, fmt.Sprintf("the exception %q is needed by nothing", pair))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func TestMechanisms_DoNotKnowEachOther(t *testing.T) {
+	pkgs := goList(t, mechanisms)
+	if len(pkgs) < 5 {
+		t.Fatalf("%d mechanisms: is %s still where they are?", len(pkgs), mechanisms)
+	}
+	for _, v := range acquainted(pkgs, mayKnow) {
+		t.Error(v)
+	}
+}
+
+func TestAcquainted_FindsAnyPair(t *testing.T) {
+	const in = module + "/sandbox/internal/"
+	pkgs := map[string]pkg{
+		in + "a":            {Imports: []string{"os", in + "b", module + "/sandboxpolicy"}},
+		in + "b":            {Imports: []string{in + "c/d"}},
+		in + "c/d":          {},
+		module + "/sandbox": {Imports: []string{in + "a", in + "b"}},
+	}
+	for _, tc := range []struct {
+		except map[string]string
+		want   int
+	}{
+		{nil, 2},
+		{map[string]string{"a b": "because"}, 1},
+		{map[string]string{"a b": "because", "b c/d": "because"}, 0},
+		{map[string]string{"a b": "", "b c/d": "because"}, 1},
+		{map[string]string{"a b": "because", "b c/d": "because", "b a": "because"}, 1},
+	} {
+		if got := acquainted(pkgs, tc.except); len(got) != tc.want {
+			t.Errorf("%v: %q, want %d", tc.except, got, tc.want)
+		}
 	}
 }
 

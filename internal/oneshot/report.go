@@ -110,8 +110,8 @@ func newCaptured(workspace string) *captured {
 	return &captured{capture.NewStream("stdout", sp), capture.NewStream("stderr", sp), sp}
 }
 
-// printJSON prints a line, and reports whether that went well.
-func printJSON(v any) bool {
+// printJSON prints a line, or says on standard error that it can't be written.
+func printJSON(v any) {
 	b, err := json.Marshal(v)
 	if err == nil {
 		err = writeAll(1, append(b, '\n'))
@@ -119,12 +119,14 @@ func printJSON(v any) bool {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "dshx: the result can't be written: %v\n", err)
 	}
-	return err == nil
 }
 
 // writeStatus writes one line to a descriptor of the caller's. A reader that
-// is gone is no reason to end the command.
+// is gone is no reason to end the command. Without a descriptor it does nothing.
 func writeStatus(fd int, e event) {
+	if fd < 0 {
+		return
+	}
 	b, err := json.Marshal(e)
 	if err != nil {
 		return
@@ -156,15 +158,13 @@ func ending(st *sandbox.State) (code *int, sig *string) {
 	return &c, nil
 }
 
-// report tells what happened, on every channel that was asked for; false when
-// the result that was asked for could not be written.
-func (r *run) report(st *sandbox.State, left []int) (ok bool) {
-	ok = true
+// report tells what happened, on every channel that was asked for.
+func (r *run) report(st *sandbox.State, left []int) {
 	failed := st.Signal != 0 || st.ExitCode != 0 || r.timedOut
 	denials := r.cmd.Denials()
 	p := r.scope.Policy()
 	if r.streams != nil && failed {
-		denials = addNew(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.stderr.Bytes())))
+		denials = append(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.stderr.Bytes()), denials)...)
 	}
 	if failed {
 		denials = append(denials, r.cmd.GainRefused()...)
@@ -181,26 +181,12 @@ func (r *run) report(st *sandbox.State, left []int) (ok bool) {
 				code, sig, r.timedOut, st.Duration.Milliseconds(), len(left), exitedFacts{denials, notices}}})
 		}
 		if r.o.JSON {
-			ok = printJSON(r.value(st, left, denials, notices))
+			printJSON(r.value(st, left, denials, notices))
 		}
 	}
 	if failed && !r.o.Quiet && !r.o.JSON {
 		printDenials(denials)
 	}
-	return ok
-}
-
-func addNew(have, more []sandbox.Denial) []sandbox.Denial {
-	for _, m := range more {
-		known := false
-		for _, h := range have {
-			known = known || h.Resolved == m.Resolved
-		}
-		if !known {
-			have = append(have, m)
-		}
-	}
-	return have
 }
 
 // maxLines is how many denials are told on standard error.

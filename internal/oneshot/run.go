@@ -58,7 +58,7 @@ func Run(o Options) int {
 	r := &run{o: o}
 	code, err := r.run()
 	if err != nil {
-		return r.fail(err)
+		return Fail(o, err)
 	}
 	return code
 }
@@ -73,13 +73,14 @@ type run struct {
 	clean    bool               // nothing that was started is left
 }
 
-// fail reports an error that kept the command from running.
-func (r *run) fail(err error) int {
+// Fail reports an error that kept the command from running, on every channel
+// that was asked for, and returns the status that dshx exits with.
+func Fail(o Options, err error) int {
 	code, exit := Classify(err)
-	if r.o.StatusFD >= 0 {
-		writeStatus(r.o.StatusFD, event{Event: "error", Error: &errorObject{code, err.Error()}})
+	if checkPassed(nil, o.StatusFD) == nil {
+		writeStatus(o.StatusFD, event{Event: "error", Error: &errorObject{code, err.Error()}})
 	}
-	if r.o.JSON {
+	if o.JSON {
 		printJSON(struct {
 			Error errorObject `json:"error"`
 		}{errorObject{code, err.Error()}})
@@ -113,12 +114,12 @@ func (r *run) run() (int, error) {
 	if err := checkPassed(r.o.PassFD, r.o.StatusFD); err != nil {
 		return 0, err
 	}
-	sandbox.HoldModes(append([]int{0, 1, 2}, r.o.PassFD...)...)
+	held := sandbox.HoldModes(append([]int{0, 1, 2}, r.o.PassFD...)...)
 	keep := -1 // the terminal that the guard can put back
 	if terminal && isTerminal(0) {
 		keep = 0
 	}
-	scope, err := sandbox.OpenHere(r.o.Request, keep)
+	scope, err := sandbox.OpenHere(r.o.Request, keep, held)
 	if err != nil {
 		return 0, err
 	}
@@ -237,12 +238,12 @@ func (r *run) finish() (int, error) {
 	return r.result(st, left), nil
 }
 
-// result reports how the command ended, and returns dshx's own exit status.
+// result reports how the command ended, and returns dshx's own exit status:
+// the command's, whether the report could be written or not. Any other would say
+// that it did not run.
 func (r *run) result(st *sandbox.State, left []int) int {
 	r.timedOut = st.Cancelled
-	if !r.report(st, left) {
-		return ExitSandbox
-	}
+	r.report(st, left)
 	switch {
 	case r.timedOut:
 		return ExitTimeout

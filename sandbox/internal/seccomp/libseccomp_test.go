@@ -128,7 +128,8 @@ func oracle(o Options) map[string]libCall {
 	}
 
 	ioctls := ints(eperm, 1, 0x5412, 0x541c, 0x541d, 0x5423,
-		0x50009401, 0x50009417, 0x5000940e, 0x50009418, 0x5000940f, 0x5000943f, 0x4008941a, 0xc0c89425,
+		0x50009401, 0x50009417, 0x5000940e, 0x50009418, 0x5000940f, 0x5000943f, 0x4008941a, 0xc0c89425, 0xc0c09425,
+		0x40186f04, 0x50009402, 0x40309410, 0x6609, 0x4004f50d, 0x40289702, 0x40289705, 0x8008bc40,
 		0xc0506617, 0xc0406618, 0xc0406619)
 	if super != allow {
 		ioctls = append(ioctls, ints(super, 1, 0x40086602, 0x40046602, 0x401c5820, 0x40087602, 0x40047602,
@@ -136,8 +137,8 @@ func oracle(o Options) map[string]libCall {
 	}
 	fcntl := plain(allow)
 	if o.Signals {
-		ioctls = append(ioctls, ints(eperm, 1, 0x8901, 0x8902)...)
-		fcntl.rules = ints(eperm, 1, 8, 15)
+		ioctls = append(ioctls, ints(eperm, 1, 0x8901, 0x8902, 0x5452)...)
+		fcntl.rules = append(ints(eperm, 1, 8, 15, 10), libRule{eperm, and{isInt(1, 4), masked(2, 0x2000, 0x2000)}})
 	}
 
 	// 0x870ff700 and the rest: all but THREAD, FS, SIGHAND, VM, FILES, SYSVSEM.
@@ -165,13 +166,16 @@ func oracle(o Options) map[string]libCall {
 
 	setsockopt := plain(allow)
 	if o.Network == NetLoopback {
+		setsockopt = libCall{otherwise: eperm, rules: append(ints(allow, 1, 270), notInt(allow, 2, 31, isInt(1, 6))...)}
 		for level, options := range map[uint64][]uint64{
-			1:  {25, 62},
-			0:  {4, 35, 39, 42, 46},
-			41: {5, 6, 57, 20, 27, 42, 46},
+			1: {1, 2, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 26, 27, 29, 32, 33, 34, 35, 37, 40, 42, 44, 45,
+				46, 47, 49, 51, 53, 60, 61, 63, 64, 65, 66, 67, 68, 69, 70, 72, 73, 74, 76, 82, 83},
+			17: {1, 101, 102, 103, 104},
+			0:  {1, 2, 6, 7, 8, 10, 11, 12, 13, 18, 20, 21, 23, 24, 25, 26, 33, 34, 49, 51},
+			41: {2, 8, 16, 18, 19, 23, 24, 25, 26, 29, 31, 49, 51, 53, 56, 58, 60, 62, 66, 67, 70, 73, 74, 77},
 		} {
 			for _, option := range options {
-				setsockopt.rules = append(setsockopt.rules, libRule{eperm, and{isInt(1, level), isInt(2, option)}})
+				setsockopt.rules = append(setsockopt.rules, libRule{allow, and{isInt(1, level), isInt(2, option)}})
 			}
 		}
 	}
@@ -381,6 +385,11 @@ func TestLibseccomp_GivesTheSameVerdicts(t *testing.T) {
 								d := Data{Nr: nr, Arch: native.audit, Args: args{y, y, y, y, y, y}}
 								d.Args[at] = x
 								compare(c.name, d, theirs...)
+							}
+						}
+						if c.name == "setsockopt" {
+							for _, level := range []uint64{0, 1, 6, 17, 41, 270, 282, 284, junk | 41} {
+								compare(c.name, Data{Nr: nr, Arch: native.audit, Args: args{3, level, x}}, theirs...)
 							}
 						}
 						if c.name == "socket" || c.name == "prlimit64" {

@@ -70,7 +70,9 @@ func unshareRule(o Options) *node {
 }
 
 // Requests that golang.org/x/sys/unix doesn't name (linux/fs.h, linux/btrfs.h,
-// linux/msdos_fs.h, fs/ext4/ext4.h, asm-generic/sockios.h). FS_IOC32_ are the
+// linux/f2fs.h, linux/msdos_fs.h, fs/ext4/ext4.h, fs/ceph/ioctl.h,
+// fs/ocfs2/ocfs2_fs.h, fs/bcachefs/bcachefs_ioctl.h, asm-generic/ioctls.h and
+// sockios.h). FS_IOC32_ are the
 // same with the int that they really take.
 const (
 	fsIocSetVersion   = 0x40087602
@@ -89,7 +91,19 @@ const (
 	btrfsSnapDestroyV2     = 0x5000943f
 	btrfsSubvolSetFlags    = 0x4008941a
 	btrfsSetReceivedSubvol = 0xc0c89425
+	// The structure of 32-bit programs, which a 64-bit kernel takes from all.
+	btrfs32SetReceivedSubvol = 0xc0c09425
+	btrfsDefrag              = 0x50009402
+	btrfsDefragRange         = 0x40309410
 
+	ext4Migrate       = 0x6609
+	f2fsSetPinFile    = 0x4004f50d
+	cephSetLayout     = 0x40289702
+	cephSetPolicy     = 0x40289705
+	ocfs2Reflink      = 0x40186f04
+	bcachefsReinherit = 0x8008bc40
+
+	fioAsync  = 0x5452
 	fioSetOwn = 0x8901
 	siocSPGrp = 0x8902
 )
@@ -104,10 +118,15 @@ func ioctlRule(o Options) *node {
 		// The console's output; another line discipline, whose drivers load on
 		// demand (n_hdlc, n_gsm and their faults).
 		unix.TIOCCONS, unix.TIOCSETD,
-		// Makes and removes directories (subvolumes) by a descriptor that is open
-		// for reading, without the hooks that Landlock judges names by.
+		// Makes and removes names (subvolumes, OCFS2's reflinks) by a descriptor
+		// that is open for reading, without the hooks that Landlock judges names by.
 		btrfsSnapCreate, btrfsSnapCreateV2, btrfsSubvolCreate, btrfsSubvolCreateV2,
-		btrfsSnapDestroy, btrfsSnapDestroyV2, btrfsSubvolSetFlags, btrfsSetReceivedSubvol,
+		btrfsSnapDestroy, btrfsSnapDestroyV2, btrfsSubvolSetFlags,
+		btrfsSetReceivedSubvol, btrfs32SetReceivedSubvol, ocfs2Reflink,
+		// How a file lies on its disk, by such a descriptor too: not contents, but
+		// neither what reading gives. Nothing in daily use asks for it.
+		btrfsDefrag, btrfsDefragRange, ext4Migrate, f2fsSetPinFile,
+		cephSetLayout, cephSetPolicy, bcachefsReinherit,
 		// A whole file system's keys: removing one locks the user's other files.
 		unix.FS_IOC_ADD_ENCRYPTION_KEY, unix.FS_IOC_REMOVE_ENCRYPTION_KEY,
 		unix.FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS)
@@ -120,20 +139,24 @@ func ioctlRule(o Options) *node {
 	// them.
 	cases = append(cases, is(notify(o), unix.TIOCSPGRP)...)
 	if o.Signals {
-		cases = append(cases, is(no, fioSetOwn, siocSPGrp)...)
+		cases = append(cases, is(no, fioSetOwn, siocSPGrp, fioAsync)...)
 	}
 	return choose(low(1), 0, allow(), cases...)
 }
 
 // fcntl(int fd, unsigned int cmd, …): the owner of a descriptor gets a signal
 // of the caller's choice (F_SETSIG) when something happens on it, checked by
-// uid alone.
+// uid alone. A terminal takes the group in its foreground for the owner as soon
+// as O_ASYNC is set (tty_fasync), without F_SETOWN. FIOASYNC is the same.
 //
 // A lease makes whoever opens the file wait until its holder agrees: fcntl(2).
 func fcntlRule(o Options) *node {
-	cases := is(errno(unix.EPERM), fSetLease)
+	no := errno(unix.EPERM)
+	cases := is(no, fSetLease)
 	if o.Signals {
-		cases = append(cases, is(errno(unix.EPERM), unix.F_SETOWN, unix.F_SETOWN_EX)...)
+		flags := choose(low(2), 0, allow(), hasAny(no, unix.O_ASYNC))
+		cases = append(cases, is(no, unix.F_SETOWN, unix.F_SETOWN_EX, unix.F_SETSIG)...)
+		cases = append(cases, is(flags, unix.F_SETFL)...)
 	}
 	return choose(low(1), 0, allow(), cases...)
 }
@@ -204,26 +227,72 @@ func prctlRule(o Options) *node {
 	return choose(low(0), 0, allow(), is(choose(low(1), 0, allow(), is(errno(0), 0)...), unix.PR_SET_DUMPABLE)...)
 }
 
-// setsockopt(fd, int level, int optname, …). An address that was judged is no
-// use when the packets take another way: a source route, another device; and
-// joining a multicast group tells the network its number.
+// setsockopt(fd, int level, int optname, …). Where only the loopback is allowed,
+// an address that was judged is no use when the packets take another way:
+// another device (SO_BINDTODEVICE, IP_UNICAST_IF, IPV6_PKTINFO), a source
+// route (IP_OPTIONS, IPV6_RTHDR, a flow label that holds one), another route's
+// mark; and joining a multicast group tells the network its number. So the
+// options that say nothing about the way are named, and all others, those of
+// coming kernels too, are refused.
+//
+// A socket's family isn't visible here: the list holds for Unix and netlink
+// sockets too.
 func setsockoptRule(o Options) *node {
 	if o.Network != NetLoopback {
 		return allow()
 	}
-	const (
-		mcastJoinGroup, mcastJoinSource   = 42, 46 // linux/in.h, the same for both protocols
-		ipv62292Rthdr, ipv62292Pktoptions = 5, 6   // linux/in6.h
-		soBindToIfindex                   = 62     // asm-generic/socket.h
-	)
-	options := func(ks ...uint32) *node { return choose(low(2), 0, allow(), is(errno(unix.EPERM), ks...)...) }
-	cases := is(options(unix.SO_BINDTODEVICE, soBindToIfindex), unix.SOL_SOCKET)
-	cases = append(cases, is(options(unix.IP_OPTIONS, unix.IP_ADD_MEMBERSHIP, unix.IP_ADD_SOURCE_MEMBERSHIP,
-		mcastJoinGroup, mcastJoinSource), unix.SOL_IP)...)
-	cases = append(cases, is(options(ipv62292Rthdr, ipv62292Pktoptions, unix.IPV6_RTHDR, unix.IPV6_JOIN_GROUP,
-		unix.IPV6_JOIN_ANYCAST, mcastJoinGroup, mcastJoinSource), unix.SOL_IPV6)...)
-	return choose(low(1), 0, allow(), cases...)
+	no := errno(unix.EPERM)
+	options := func(ks []uint32) *node { return choose(low(2), 0, no, is(allow(), ks...)...) }
+	// What TCP's options tune lies between the two ends that were judged, but for
+	// the one that puts another protocol (SMC) in its place.
+	tcp := choose(low(2), 0, allow(), is(no, unix.TCP_ULP)...)
+	cases := append(is(allow(), unix.SOL_NETLINK), is(tcp, unix.SOL_TCP)...)
+	cases = append(cases, is(options(socketOptions), unix.SOL_SOCKET)...)
+	cases = append(cases, is(options(udpOptions), unix.SOL_UDP)...)
+	cases = append(cases, is(options(ipOptions), unix.SOL_IP)...)
+	cases = append(cases, is(options(ipv6Options), unix.SOL_IPV6)...)
+	return choose(low(1), 0, no, cases...)
 }
+
+// The options that don't change where a socket's packets go or come in: of
+// asm-generic/socket.h, linux/udp.h, linux/in.h and linux/in6.h. Those that can
+// only be read (SO_TYPE), or need a privilege that no command has
+// (IP_TRANSPARENT), or a raw socket (IPV6_HOPOPTS) are not among them.
+var (
+	socketOptions = []uint32{
+		unix.SO_DEBUG, unix.SO_REUSEADDR, unix.SO_REUSEPORT, unix.SO_BROADCAST, unix.SO_KEEPALIVE, unix.SO_LINGER,
+		unix.SO_OOBINLINE, unix.SO_NO_CHECK, unix.SO_PRIORITY, unix.SO_BSDCOMPAT,
+		unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_SNDBUFFORCE, unix.SO_RCVBUFFORCE, unix.SO_BUF_LOCK, unix.SO_RESERVE_MEM,
+		unix.SO_RCVLOWAT, unix.SO_SNDLOWAT,
+		unix.SO_RCVTIMEO, unix.SO_SNDTIMEO, unix.SO_RCVTIMEO_NEW, unix.SO_SNDTIMEO_NEW,
+		unix.SO_PASSCRED, unix.SO_PASSSEC, unix.SO_PASSPIDFD, unix.SO_PASSRIGHTS,
+		unix.SO_TIMESTAMP, unix.SO_TIMESTAMPNS, unix.SO_TIMESTAMPING,
+		unix.SO_TIMESTAMP_NEW, unix.SO_TIMESTAMPNS_NEW, unix.SO_TIMESTAMPING_NEW,
+		unix.SO_RXQ_OVFL, unix.SO_PEEK_OFF, unix.SO_SELECT_ERR_QUEUE, unix.SO_INCOMING_CPU, unix.SO_CNX_ADVICE,
+		unix.SO_BUSY_POLL, unix.SO_PREFER_BUSY_POLL, unix.SO_BUSY_POLL_BUDGET,
+		unix.SO_MAX_PACING_RATE, unix.SO_TXTIME, unix.SO_TXREHASH, unix.SO_ZEROCOPY, unix.SO_RCVPRIORITY,
+		// Programs of the old kind, which only read what comes in.
+		unix.SO_ATTACH_FILTER, unix.SO_DETACH_FILTER, unix.SO_LOCK_FILTER,
+		unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_DETACH_REUSEPORT_BPF,
+	}
+	udpOptions = []uint32{unix.UDP_CORK, unix.UDP_NO_CHECK6_TX, unix.UDP_NO_CHECK6_RX, unix.UDP_SEGMENT, unix.UDP_GRO}
+	// IP_RECVOPTS, IP_RETOPTS and IP_PKTINFO ask for what came with a packet.
+	ipOptions = []uint32{
+		unix.IP_TOS, unix.IP_TTL, unix.IP_MINTTL, unix.IP_MTU_DISCOVER, unix.IP_RECVERR, unix.IP_RECVERR_RFC4884,
+		unix.IP_RECVTTL, unix.IP_RECVTOS, unix.IP_RECVOPTS, unix.IP_RETOPTS, unix.IP_PKTINFO, unix.IP_RECVORIGDSTADDR,
+		unix.IP_PASSSEC, unix.IP_CHECKSUM, unix.IP_RECVFRAGSIZE,
+		unix.IP_MULTICAST_TTL, unix.IP_MULTICAST_LOOP, unix.IP_MULTICAST_ALL,
+		unix.IP_BIND_ADDRESS_NO_PORT, unix.IP_LOCAL_PORT_RANGE,
+	}
+	ipv6Options = []uint32{
+		unix.IPV6_V6ONLY, unix.IPV6_UNICAST_HOPS, unix.IPV6_MULTICAST_HOPS, unix.IPV6_MULTICAST_LOOP, unix.IPV6_MULTICAST_ALL,
+		unix.IPV6_MTU_DISCOVER, unix.IPV6_MTU, unix.IPV6_RECVERR, unix.IPV6_RECVERR_RFC4884, unix.IPV6_DONTFRAG,
+		unix.IPV6_RECVPKTINFO, unix.IPV6_2292PKTINFO, unix.IPV6_RECVHOPLIMIT, unix.IPV6_2292HOPLIMIT,
+		unix.IPV6_RECVHOPOPTS, unix.IPV6_RECVDSTOPTS, unix.IPV6_RECVRTHDR, unix.IPV6_RECVPATHMTU,
+		unix.IPV6_TCLASS, unix.IPV6_RECVTCLASS, unix.IPV6_AUTOFLOWLABEL, unix.IPV6_MINHOPCOUNT,
+		unix.IPV6_ORIGDSTADDR, unix.IPV6_RECVFRAGSIZE,
+	}
+)
 
 func listenRule(o Options) *node {
 	if o.Network == NetLoopback {

@@ -373,7 +373,7 @@ var table = [...]family{
 	{class: Conditional, errno: unix.EPERM, args: ioctlRule, why: "keys pushed into terminals, file attributes and subvolumes: request by request, see ioctlRule", calls: []call{
 		{"ioctl", 16, 29},
 	}},
-	{class: Conditional, errno: unix.EPERM, args: fcntlRule, why: "a lease makes others wait; aims signals at them by F_SETOWN where Landlock has no signal scope (ABI < 6)", calls: []call{
+	{class: Conditional, errno: unix.EPERM, args: fcntlRule, why: "a lease makes others wait; aims signals at them by F_SETOWN, and by O_ASYNC on a terminal, where Landlock has no signal scope (ABI < 6)", calls: []call{
 		{"fcntl", 72, 25},
 	}},
 

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,7 +43,15 @@ func (w *worker) deny(op sandboxpolicy.Op, target, resolved string, v sandboxpol
 
 // refuse reports a denial that no rule of the policy made.
 func (w *worker) refuse(op sandboxpolicy.Op, target, remedy string, e unix.Errno) answer {
-	return w.deny(op, target, "", sandboxpolicy.Verdict{Remedy: remedy}, e)
+	rule := sandboxpolicy.Rule{Text: "what can't be judged is refused", Origin: "preset"}
+	if op == sandboxpolicy.OpKernel || op == sandboxpolicy.OpMount {
+		v := w.s.o.Judge.Verdict(op, "/")
+		rule = v.Rule
+		if remedy == "" {
+			remedy = v.Remedy
+		}
+	}
+	return w.deny(op, target, "", sandboxpolicy.Verdict{Rule: rule, Remedy: remedy}, e)
 }
 
 // permit judges op on o. The caller's arguments are all read by now: permit
@@ -61,6 +70,8 @@ func (w *worker) permit(op sandboxpolicy.Op, o object) unix.Errno {
 		// The mode of a pipe that was passed in is what keeps it from being
 		// opened anew, through /proc, for the other direction.
 		return unix.EPERM
+	case l.own && w.s.held(o.fd):
+		return unix.EPERM
 	case l.own:
 		return 0
 	case l.lost:
@@ -71,6 +82,12 @@ func (w *worker) permit(op sandboxpolicy.Op, o object) unix.Errno {
 		return 0
 	}
 	return w.deny(op, o.given, l.path, v, unix.EACCES).err
+}
+
+// held reports whether fd is one of Options.Held.
+func (s *Server) held(fd int) bool {
+	var st unix.Stat_t
+	return len(s.o.Held) > 0 && (unix.Fstat(fd, &st) != nil || slices.Contains(s.o.Held, File{st.Dev, st.Ino}))
 }
 
 func describe(fd int32) string { return "descriptor " + strconv.Itoa(int(fd)) }

@@ -30,7 +30,8 @@
 // process number and a continued signal the number could, in theory, pass to
 // another process; with Landlock's signal scope (ABI 6) these calls are not
 // notified at all. A Landlock domain that a program inside makes for itself,
-// without a seccomp filter, doesn't hold for the names of Options.Places.
+// without a seccomp filter, doesn't hold for the names of Options.Places and of
+// sockets.
 //
 // # Differences that a program can see
 //
@@ -47,9 +48,12 @@
 //   - The names of Options.Places are made for the calls that git uses. openat2,
 //     a symbolic link elsewhere that leads to such a name, and processes under
 //     a seccomp filter of their own get what Landlock says: EACCES.
+//   - Messages that wait to be sent carry at most a quarter of this process's
+//     limit on descriptors, and 4096, all together; ETOOMANYREFS beyond.
 //   - MSG_ZEROCOPY fails with ENOBUFS, after which programs send copies.
 //   - Where only the loopback is allowed, an internet socket without a port that
-//     listens or sends is bound to the loopback, not to all addresses.
+//     listens or sends is bound to the loopback, not to all addresses, and the
+//     interface and the flow in an IPv6 address are ignored.
 //   - On a kernel without Landlock a socket bound to a path has only the last
 //     component as its name. On a file system without birth times (statx(2)) a
 //     socket that was bound inside can't be told from the host's: it can't be

@@ -3,6 +3,7 @@ package supervise
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -118,6 +119,54 @@ var helperSocketOps = map[string]func(a []string) (string, error){
 		return "", passDescriptor(p[0], p[1])
 	},
 	// bigsend BYTES: sends through a socket pair with sendmsg while reading
+	// rights N...: one message with as many control messages of so many descriptors
+	"rights": func(a []string) (string, error) {
+		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return "", err
+		}
+		var oob []byte
+		for _, n := range a[1:] {
+			n, _ := strconv.Atoi(n)
+			oob = append(oob, unix.UnixRights(make([]int, n)...)...)
+		}
+		return "", unix.Sendmsg(p[0], []byte("x"), oob, nil, 0)
+	},
+	// blocksend THREADS DESCRIPTORS: threads that wait in sendmsg, each with
+	// descriptors to pass, until standard input ends. Prints how many wait and
+	// what the others got.
+	"blocksend": func(a []string) (string, error) {
+		threads, _ := strconv.Atoi(a[1])
+		n, _ := strconv.Atoi(a[2])
+		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return "", err
+		}
+		for {
+			if _, err := unix.SendmsgN(p[0], make([]byte, 4096), nil, nil, unix.MSG_DONTWAIT); err != nil {
+				break
+			}
+		}
+		oob := unix.UnixRights(make([]int, n)...)
+		errs := make(chan error, threads)
+		for range threads {
+			go func() { errs <- unix.Sendmsg(p[0], []byte("x"), oob, nil, 0) }()
+		}
+		got := map[string]int{}
+		for quiet := time.After(time.Second); ; {
+			select {
+			case err := <-errs:
+				got[fmt.Sprint(errno(err))]++
+				threads--
+				continue
+			case <-quiet:
+			}
+			break
+		}
+		fmt.Println(threads, got)
+		io.Copy(io.Discard, os.Stdin)
+		return "", nil
+	},
 	"bigsend": func(a []string) (string, error) {
 		size, _ := strconv.Atoi(a[1])
 		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -204,6 +253,33 @@ var helperSocketOps = map[string]func(a []string) (string, error){
 			return " " + net.IP(in4.Addr[:]).String(), err
 		}
 		return " " + net.IP(self.(*unix.SockaddrInet6).Addr[:]).String(), err
+	},
+	// ictl CONTROL ADDRESS: a datagram with a control message, LEVEL:TYPE:HEX
+	"ictl": func(a []string) (string, error) {
+		family, addr := inetAddr(a[2])
+		fd, err := unix.Socket(family, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return "", err
+		}
+		defer unix.Close(fd)
+		var c scm
+		if _, err := fmt.Sscanf(a[1], "%d:%d:%x", &c.level, &c.typ, &c.data); err != nil {
+			return "", err
+		}
+		return "", unix.Sendmsg(fd, []byte("x"), appendControl(nil, c), addr, 0)
+	},
+	// iopt FAMILY LEVEL OPTION BYTES: sets an option to zeros
+	"iopt": func(a []string) (string, error) {
+		var n [4]int
+		for i := range n {
+			n[i], _ = strconv.Atoi(a[1+i])
+		}
+		fd, err := unix.Socket(n[0], unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return "", err
+		}
+		defer unix.Close(fd)
+		return "", unix.SetsockoptString(fd, n[1], n[2], strings.Repeat("\x00", n[3]))
 	},
 	"ibind": func(a []string) (string, error) {
 		family, addr := inetAddr(a[2])

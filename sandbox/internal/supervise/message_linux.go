@@ -2,6 +2,8 @@ package supervise
 
 import (
 	"encoding/binary"
+	"fmt"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -171,16 +173,43 @@ func appendControl(b []byte, c scm) []byte {
 var harmlessControl = map[[2]int32]bool{
 	{unix.IPPROTO_IP, unix.IP_TOS}:          true,
 	{unix.IPPROTO_IP, unix.IP_TTL}:          true,
-	{unix.IPPROTO_IP, unix.IP_PKTINFO}:      true,
 	{unix.IPPROTO_IPV6, unix.IPV6_TCLASS}:   true,
 	{unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT}: true,
-	{unix.IPPROTO_IPV6, unix.IPV6_PKTINFO}:  true,
 	{unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG}: true,
 	{unix.IPPROTO_UDP, unix.UDP_SEGMENT}:    true,
 	{unix.SOL_SOCKET, unix.SO_TIMESTAMPING}: true,
 	{unix.SOL_SOCKET, unix.SCM_TXTIME}:      true,
 	{unix.SOL_SOCKET, unix.SO_PRIORITY}:     true,
 	{unix.SOL_SOCKET, unix.SCM_TS_OPT_ID}:   true,
+}
+
+// loopbackIndex is LOOPBACK_IFINDEX, the loopback's number in every network
+// namespace (include/net/flow.h).
+const loopbackIndex = 1
+
+// staysOnLoopback says whether a packet with the control message takes the way
+// that its address alone would take. A server that answers from the address
+// that it was asked at says so by IP_PKTINFO; with another interface in it the
+// kernel would send by that one, whatever the destination.
+func (c scm) staysOnLoopback() bool {
+	var device uint32
+	var source netip.Addr
+	switch {
+	case c.level == unix.IPPROTO_IP && c.typ == unix.IP_PKTINFO && len(c.data) == unix.SizeofInet4Pktinfo:
+		device, source = binary.NativeEndian.Uint32(c.data), netip.AddrFrom4([4]byte(c.data[4:]))
+	case c.level == unix.IPPROTO_IPV6 && c.typ == unix.IPV6_PKTINFO && len(c.data) == unix.SizeofInet6Pktinfo:
+		device, source = binary.NativeEndian.Uint32(c.data[16:]), netip.AddrFrom16([16]byte(c.data)).Unmap()
+	default:
+		return harmlessControl[[2]int32{c.level, c.typ}]
+	}
+	return (device == 0 || device == loopbackIndex) && (source.IsLoopback() || source.IsUnspecified())
+}
+
+// aroundLoopback is the verdict on what would send a packet another way than
+// its address says.
+var aroundLoopback = sandboxpolicy.Verdict{
+	Rule:   sandboxpolicy.Rule{Text: "network = loopback: no other interface, source or route", Origin: "preset"},
+	Remedy: "--network full",
 }
 
 // control rebuilds the caller's control data for our send: descriptors are
@@ -191,6 +220,7 @@ func (w *worker) control(s socket, b []byte) ([]byte, unix.Errno) {
 		return nil, e
 	}
 	var out []byte
+	total := 0
 	for _, c := range all {
 		rights := c.level == unix.SOL_SOCKET && c.typ == unix.SCM_RIGHTS
 		creds := c.level == unix.SOL_SOCKET && c.typ == unix.SCM_CREDENTIALS
@@ -199,12 +229,15 @@ func (w *worker) control(s socket, b []byte) ([]byte, unix.Errno) {
 			// Without a meaning there; ignored (__sock_cmsg_send).
 		case rights:
 			n := len(c.data) / 4
-			if n > scmMaxFd {
+			if total += n; total > scmMaxFd {
 				return nil, unix.EINVAL
+			}
+			if e := w.borrow(n); e != 0 {
+				return nil, e
 			}
 			fds := make([]byte, 0, 4*n)
 			for i := range n {
-				fd, e := w.dup(int32(binary.NativeEndian.Uint32(c.data[4*i:])))
+				fd, e := w.lend(int32(binary.NativeEndian.Uint32(c.data[4*i:])))
 				if e == errNoGetfd {
 					e = w.refuse(sandboxpolicy.OpSend, "SCM_RIGHTS", noGetfdRemedy, unix.EACCES).err
 				}
@@ -226,13 +259,55 @@ func (w *worker) control(s socket, b []byte) ([]byte, unix.Errno) {
 				return nil, unix.EPERM
 			}
 		case w.s.o.Network == sandboxpolicy.NetworkLoopback && (s.domain == unix.AF_INET || s.domain == unix.AF_INET6) &&
-			!harmlessControl[[2]int32{c.level, c.typ}]:
-			return nil, unix.EPERM
+			!c.staysOnLoopback():
+			if e := w.stands(); e != 0 {
+				return nil, e
+			}
+			what := fmt.Sprintf("control message %d of level %d", c.typ, c.level)
+			return nil, w.deny(sandboxpolicy.OpSend, what, "", aroundLoopback, unix.EPERM).err
 		default:
 			out = appendControl(out, c)
 		}
 	}
 	return out, 0
+}
+
+// borrow asks for room for n duplicates of descriptors that a message carries.
+// A call that waits for its peer holds them as long, so without a bound a
+// command could fill this process's table, which dshx needs to see and end it.
+// Such a call doesn't wait for room, since who has it may wait for this very
+// call: it gets the errno by which the kernel bounds descriptors on their way,
+// unix(7).
+func (w *worker) borrow(n int) unix.Errno {
+	if w.s.borrowed.Add(int64(n)) > w.s.maxBorrowed {
+		w.s.borrowed.Add(-int64(n))
+		return unix.ETOOMANYREFS
+	}
+	w.borrowed += n
+	return 0
+}
+
+// lend is dup for a descriptor that a message carries, until giveBack.
+func (w *worker) lend(fd int32) (int, unix.Errno) {
+	d, e := w.dup(fd)
+	if e == 0 {
+		w.owned = w.owned[:len(w.owned)-1]
+		w.lent = append(w.lent, d)
+	}
+	return d, e
+}
+
+// giveBack closes what was lent, once the message has gone or won't.
+func (w *worker) giveBack() {
+	if w.borrowed == 0 {
+		return
+	}
+	for _, fd := range w.lent {
+		unix.Close(fd)
+	}
+	w.lent = w.lent[:0]
+	w.s.borrowed.Add(-int64(w.borrowed))
+	w.borrowed = 0
 }
 
 // msgZerocopy is MSG_ZEROCOPY. The pages would be ours and be reused too soon.
@@ -305,6 +380,7 @@ func (w *worker) sendStream(t *transfer, m message, control []byte) (int, unix.E
 		}
 		// The descriptors have gone with the first bytes.
 		data, control = rest, nil
+		w.giveBack()
 	}
 }
 
@@ -330,6 +406,7 @@ func (t *transfer) put(buf, control []byte) (int, unix.Errno) {
 				return sent, 0
 			}
 			control = nil
+			t.w.giveBack()
 			e = unix.EAGAIN
 		}
 		if e == unix.EAGAIN && t.until == nil {
@@ -421,6 +498,7 @@ func sysSendmmsg(w *worker, a *[6]uint64) answer {
 			return failed(e)
 		}
 		// The descriptors of one message are enough to hold at a time.
+		w.giveBack()
 		for len(w.owned) > 1 {
 			unix.Close(w.owned[len(w.owned)-1])
 			w.owned = w.owned[:len(w.owned)-1]

@@ -47,6 +47,11 @@ type Options struct {
 	// When it fails, every notified call fails with EPERM. nil for an ordinary
 	// user, who has none.
 	DropCaps func() error
+	// Confine puts the calling thread in the Landlock domain that the commands
+	// are in. The names of sockets are made on threads of their own that have
+	// called it: what the kernel keeps from commands it keeps from these. nil
+	// where there is none.
+	Confine func() error
 	// Places are where a few names may be made by way of this supervisor; the
 	// filter must have seccomp.Options.Names.
 	Places []Place
@@ -54,7 +59,13 @@ type Options struct {
 	// (Seccomp_filters of proc_pid_status(5)). Names are made for processes
 	// with as many, not for those of a sandbox within this one.
 	Filters int
+	// Held are files without a name, passed in from outside, whose mode keeps
+	// them from being opened anew for more: no metadata of theirs is changed.
+	Held []File
 }
+
+// File is a file's identity while something holds it open.
+type File struct{ Dev, Ino uint64 }
 
 const (
 	// maxWorkers bounds the calls that may block at the same time.
@@ -112,6 +123,11 @@ type Server struct {
 
 	bound boundSockets
 
+	// borrowed counts the descriptors of callers that messages on their way
+	// carry; see worker.borrow.
+	borrowed    atomic.Int64
+	maxBorrowed int64
+
 	places      []place
 	noAddfdSend atomic.Bool // Linux < 5.14
 }
@@ -141,6 +157,10 @@ func New(listener int, o Options) *Server {
 		s.procFD, s.setupErr = -1, err
 	}
 	s.places = openPlaces(o.Places)
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		s.maxBorrowed = int64(min(limit.Cur/4, 4096))
+	}
 	return s
 }
 
@@ -363,6 +383,8 @@ type worker struct {
 	tgid     int // of tid; 0 until asked for
 	mem      int // /proc/TID/mem; -1
 	owned    []int
+	lent     []int // of borrowed: open
+	borrowed int   // of Server.borrowed: this worker's
 	how      unix.OpenHow
 	path     [unix.PathMax]byte
 	link     [unix.PathMax]byte
@@ -427,20 +449,29 @@ func (w *worker) setup() error {
 	return nil
 }
 
-// handOver lets another worker lead, since this call may block from here on.
+// handOver lets another worker lead, since this call may block from here on. Until
+// then only what it needs stays open: many may.
 func (w *worker) handOver() {
+	w.forget()
 	if w.phase.CompareAndSwap(phaseBusy, phaseLost) {
 		w.s.promote()
 	}
 }
 
-func (w *worker) quit() {
-	w.cleanup()
-	for _, fd := range []int{w.pidfd, w.proc} {
-		if fd >= 0 {
-			unix.Close(fd)
+// forget closes what is kept for the next call of the same caller.
+func (w *worker) forget() {
+	for _, fd := range []*int{&w.pidfd, &w.proc} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
 		}
 	}
+	w.procTID = 0
+}
+
+func (w *worker) quit() {
+	w.cleanup()
+	w.forget()
 	w.s.mu.Lock()
 	w.s.workers--
 	w.s.mu.Unlock()
@@ -548,6 +579,7 @@ func (w *worker) cleanup() {
 		unix.Close(fd)
 	}
 	w.owned = w.owned[:0]
+	w.giveBack()
 	if w.mem >= 0 {
 		unix.Close(w.mem)
 		w.mem = -1

@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -233,5 +235,59 @@ func TestRace_TheDirectoryChanges(t *testing.T) {
 	}
 	if st := state(t, d.O+"/f"); !strings.HasPrefix(st, "mode 100644") {
 		t.Error(st)
+	}
+}
+
+// What commands send to each other doesn't take the descriptors from this
+// process that it needs for itself.
+func TestSends_LeaveDescriptors(t *testing.T) {
+	var old unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1024, Max: old.Max}))
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
+	count := func() int {
+		t.Helper()
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatalf("this process can open nothing: %v", err)
+		}
+		return len(all)
+	}
+	d := newDirs(t)
+	s := newSandbox(t, seccomp.Options{}, &judge{writable: []string{d.W}})
+	if got := s.op(d.W, "rights 253", "rights 254", "rights 200 53", "rights 200 54"); fmt.Sprint(got) != "[ok EINVAL ok EINVAL]" {
+		t.Errorf("as many as the kernel takes: %s", got)
+	}
+	before := count()
+	for _, c := range []struct {
+		op   string
+		want string // how many wait, and what the others got
+		held int    // descriptors of theirs, at most
+	}{
+		{"blocksend 150 253", "1 map[ETOOMANYREFS:149]", 253},
+		{"blocksend 150 1", "150 map[]", 150},
+	} {
+		cmd := exec.Command(os.Args[0], c.op)
+		cmd.Env, cmd.Dir, cmd.Stderr = append(os.Environ(), helperEnv+"=1", "GORACE=atexit_sleep_ms=0"), d.W, os.Stderr
+		in, err := cmd.StdinPipe()
+		must(t, err)
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		s.start(cmd)
+		line, err := bufio.NewReader(out).ReadString('\n')
+		must(t, err)
+		line = strings.ReplaceAll(strings.TrimSpace(line), unix.ETOOMANYREFS.Error(), "ETOOMANYREFS")
+		if line != c.want {
+			t.Errorf("%s: %s, want %s", c.op, line, c.want)
+		}
+		// Each that waits has its socket here, too.
+		if n := count() - before; n > c.held+150+20 {
+			t.Errorf("%s: %d descriptors are held", c.op, n)
+		}
+		in.Close()
+		must(t, cmd.Wait())
+		if got := s.op(d.W, "rights 253")[0]; got != "ok" {
+			t.Errorf("afterwards: %s", got)
+		}
 	}
 }

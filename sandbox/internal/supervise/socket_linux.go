@@ -71,6 +71,7 @@ func (w *worker) permitAddress(op sandboxpolicy.Op, s socket, raw []byte) ([]byt
 	if e != 0 {
 		return nil, e
 	}
+	w.plain(raw, a)
 	switch a.kind {
 	case addrNone:
 		if op != sandboxpolicy.OpConnect {
@@ -108,6 +109,19 @@ func (w *worker) permitAddress(op sandboxpolicy.Op, s socket, raw []byte) ([]byt
 		return nil, e
 	}
 	return raw, w.denyNet(op, target, target, w.s.o.Judge.VerdictNet(op, a.family(), target))
+}
+
+// plain takes the flow and the interface out of an IPv6 address where only the
+// loopback is allowed: a flow can have options, and neither is needed there.
+func (w *worker) plain(raw []byte, a address) {
+	if w.s.o.Network != sandboxpolicy.NetworkLoopback || a.kind != addrInet ||
+		binary.NativeEndian.Uint16(raw) != unix.AF_INET6 {
+		return
+	}
+	clear(raw[4:8]) // sin6_flowinfo
+	if len(raw) >= unix.SizeofSockaddrInet6 {
+		clear(raw[24:28]) // sin6_scope_id
+	}
 }
 
 func (w *worker) judgeNetlink(op sandboxpolicy.Op, s socket) sandboxpolicy.Verdict {
@@ -327,6 +341,7 @@ func (w *worker) bind(s socket, raw []byte) unix.Errno {
 	if e != 0 {
 		return e
 	}
+	w.plain(raw, a)
 	if strings.IndexByte(a.name, '\n') >= 0 {
 		// /proc/net/unix, by which we tell whose an abstract name is, has names
 		// as they are: with a line end one could pass for another socket's line.
@@ -379,7 +394,9 @@ func (w *worker) rememberName(s socket) {
 // caller's own string, and the kernel walks it again, while a process inside
 // may be turning the directories on the way into links to elsewhere. Hence a
 // thread for this one call, which may make sockets below the judged directory
-// and nowhere else (Landlock): where the walk leads elsewhere, bind fails.
+// and nowhere else (Landlock): where the walk leads elsewhere, bind fails. It is
+// in the commands' own domain too, since below a directory that may be written
+// there can be others that may not.
 // The socket is then looked up in the judged directory, and is one of ours only
 // if it was born during the call.
 func (w *worker) bindPath(s socket, raw []byte, path string) unix.Errno {
@@ -492,6 +509,9 @@ func (s *Server) bindRestricted(b binding) unix.Errno {
 	}
 	// Landlock asks for it where the thread has no CAP_SYS_ADMIN.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return unix.EPERM
+	}
+	if s.o.Confine != nil && s.o.Confine() != nil {
 		return unix.EPERM
 	}
 	if e := landlockRestrict(rules); e != 0 {

@@ -206,3 +206,57 @@ func TestSockets_LoopbackOnly(t *testing.T) {
 		}
 	}
 }
+
+// What would send by another interface than the loopback, whatever the address,
+// is refused: by control message and by option. integration has the packets.
+func TestSockets_NoWayAroundTheLoopback(t *testing.T) {
+	d := newDirs(t)
+	s := newSandbox(t, seccomp.Options{Network: seccomp.NetLoopback}, &judge{writable: []string{d.W}, net: loopbackOnly})
+	const lo4, other4, none4 = "7f000001", "c0000202", "00000000"
+	const lo6, other6, none6 = "00000000000000000000000000000001", "20010db8000000000000000000000002", "00000000000000000000000000000000"
+	const mapped6 = "00000000000000000000ffff7f000009"
+	pkt4 := func(device byte, source string) string {
+		return fmt.Sprintf("ictl 0:8:%02x000000%s00000000 ", device, source)
+	}
+	pkt6 := func(device byte, source string) string {
+		return fmt.Sprintf("ictl 41:50:%s%02x000000 ", source, device)
+	}
+	for _, c := range []struct{ op, want string }{
+		{pkt4(0, none4) + "127.0.0.1:9", "ok"},
+		{pkt4(0, lo4) + "127.0.0.1:9", "ok"},
+		{pkt4(1, lo4) + "127.0.0.1:9", "ok"},
+		{pkt4(2, none4) + "127.0.0.1:9", "EPERM"},
+		{pkt4(0, other4) + "127.0.0.1:9", "EPERM"},
+		{pkt4(2, other4) + "127.0.0.1:9", "EPERM"},
+		{"ictl 0:8:00000000 127.0.0.1:9", "EPERM"},
+		{pkt6(0, none6) + "[::1]:9", "ok"},
+		{pkt6(1, lo6) + "[::1]:9", "ok"},
+		{pkt6(0, mapped6) + "[::ffff:127.0.0.1]:9", "ok"},
+		{pkt6(2, none6) + "[::1]:9", "EPERM"},
+		{pkt6(2, lo6) + "[::1]:9", "EPERM"},
+		{pkt6(0, other6) + "[::1]:9", "EPERM"},
+		{"ictl 41:2:" + none6 + "02000000 [::1]:9", "EPERM"}, // IPV6_2292PKTINFO
+		{"ictl 41:57:0000000000000000 [::1]:9", "EPERM"},     // IPV6_RTHDR
+		{"ictl 41:11:00000001 [::1]:9", "EPERM"},             // IPV6_FLOWINFO
+		{"ictl 41:52:40000000 [::1]:9", "ok"},                // IPV6_HOPLIMIT
+		{"ictl 0:2:40000000 127.0.0.1:9", "ok"},              // IP_TTL
+		{"iopt 2 0 50 4", "EPERM"},                           // IP_UNICAST_IF
+		{"iopt 10 41 76 4", "EPERM"},                         // IPV6_UNICAST_IF
+		{"iopt 10 41 50 20", "EPERM"},                        // IPV6_PKTINFO
+		{"iopt 10 41 26 4", "ok"},                            // IPV6_V6ONLY
+		{"iopt 2 0 8 4", "ok"},                               // IP_PKTINFO
+	} {
+		if got := s.op(d.W, c.op)[0]; got != c.want {
+			t.Errorf("%s: %s, not %s", c.op, got, c.want)
+		}
+	}
+	if len(s.denials()) < 9 {
+		t.Errorf("denials: %v", s.denials())
+	}
+	full := newSandbox(t, seccomp.Options{Network: seccomp.NetFull}, &judge{writable: []string{d.W}, net: hostAbstract})
+	for _, op := range []string{pkt4(0, lo4) + "127.0.0.1:9", "iopt 2 0 50 4", "iopt 10 41 76 4", "iopt 10 41 50 20"} {
+		if got := full.op(d.W, op)[0]; got != "ok" {
+			t.Errorf("control: %s with the whole network: %s", op, got)
+		}
+	}
+}
