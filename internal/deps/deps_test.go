@@ -53,6 +53,12 @@ var table = []row{
 	{importer: "./sandbox/...", imported: "github.com/spf13/cobra", reason: "the library has no command line"},
 	{importer: "./sandbox/...", imported: "net/http", reason: "the library opens no connections, and net/http costs milliseconds at start"},
 
+	// jobs knows what goes on and not how: processes are behind its Producer.
+	{importer: "./jobs", imported: "./...", reason: "a registry for anybody's use knows none of its users"},
+	{importer: "./jobs", imported: "os/exec", reason: "it starts nothing; a job's starter does"},
+	{importer: "./jobs", imported: "net", reason: "it connects to nothing"},
+	{importer: "./jobs", imported: "golang.org/x/sys/...", reason: "it makes no system calls but those of files"},
+
 	// One mechanism each, joined by sandbox alone: see TestMechanisms_DoNotKnowEachOther.
 	{importer: "./sandbox/internal/seccomp", imported: "./sandboxpolicy", reason: "a filter is made from options; it knows no policy"},
 	{importer: "./sandbox/internal/spawn", imported: "./sandboxpolicy", reason: "a start is a list of system calls; it knows no policy"},
