@@ -76,7 +76,7 @@ func (e *RangeError) Code() string { return "INVALID_ARGS" }
 //
 // Errors: *NotTextError (FS_NOT_TEXT), and those of r.
 func Inspect(r io.ReaderAt, size int64) (*Info, error) {
-	w, err := read(r, size, 1, 0)
+	w, err := read(r, size, 1, 0, chunkBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +98,20 @@ func Read(r io.ReaderAt, size int64, offset, limit int) (*Window, error) {
 	if limit < 1 {
 		return nil, &RangeError{"limit", limit}
 	}
-	return read(r, size, offset, limit)
+	return read(r, size, offset, limit, chunkBytes)
 }
 
-func read(r io.ReaderAt, size int64, offset, limit int) (*Window, error) {
+// read does it in pieces of chunk bytes, 16 at least.
+func read(r io.ReaderAt, size int64, offset, limit, chunk int) (*Window, error) {
 	s := scanner{line: 1, first: offset, room: MaxWindowBytes}
 	s.last = offset + limit - 1
 	if s.last < offset-1 {
 		s.last = int(^uint(0) >> 1) // offset+limit is beyond every number
 	}
 	var (
-		buf   = make([]byte, chunkBytes)
-		held  = 0    // bytes at the start of buf that the last chunk left
-		utf   []byte // the chunk as UTF-8, if the file is UTF-16
+		buf   = make([]byte, chunk)
+		held  = 0    // bytes at the start of buf that the last piece left
+		utf   []byte // the piece as UTF-8, if the file is UTF-16
 		at    int64  // where the next byte comes from
 		enc   Encoding
 		bom   int
@@ -126,17 +127,17 @@ func read(r io.ReaderAt, size int64, offset, limit int) (*Window, error) {
 		at += int64(n)
 		// A file that has shrunk ends where it ends now.
 		done = at >= size || int64(n) < want
-		chunk := buf[:held+n]
+		piece := buf[:held+n]
 		if start {
-			mime, means = detect(chunk)
-			enc, bom = DetectEncoding(chunk)
-			if means == textNever || enc == UTF8 && isNoise(chunk[:len(chunk)-hold(chunk, enc, done)]) {
+			mime, means = detect(piece)
+			enc, bom = DetectEncoding(piece)
+			if means == textNever || enc == UTF8 && isNoise(piece[:len(piece)-hold(piece, enc, done)]) {
 				return nil, &NotTextError{mime, size}
 			}
-			chunk = chunk[bom:]
+			piece = piece[bom:]
 		}
-		rest := hold(chunk, enc, done)
-		data := chunk[:len(chunk)-rest]
+		rest := hold(piece, enc, done)
+		data := piece[:len(piece)-rest]
 		if enc != UTF8 {
 			utf = fromUTF16(utf[:0:cap(utf)], data, enc, false)
 			data = utf
@@ -145,7 +146,7 @@ func read(r io.ReaderAt, size int64, offset, limit int) (*Window, error) {
 			return nil, &NotTextError{mime, size}
 		}
 		s.feed(data)
-		held = copy(buf, chunk[len(chunk)-rest:])
+		held = copy(buf, piece[len(piece)-rest:])
 	}
 	s.finish()
 
@@ -159,10 +160,10 @@ func read(r io.ReaderAt, size int64, offset, limit int) (*Window, error) {
 	return w, nil
 }
 
-// hold returns how many bytes at the end of chunk must wait for what follows them,
+// hold returns how many bytes at the end of piece must wait for what follows them,
 // so that no character and no CRLF is ever split; none if nothing follows.
-func hold(chunk []byte, e Encoding, done bool) int {
-	n := len(chunk)
+func hold(piece []byte, e Encoding, done bool) int {
+	n := len(piece)
 	if done || n == 0 {
 		return 0
 	}
@@ -171,7 +172,7 @@ func hold(chunk []byte, e Encoding, done bool) int {
 		if n < 2 {
 			return odd
 		}
-		unit := chunk[n-odd-2 : n-odd]
+		unit := piece[n-odd-2 : n-odd]
 		u := uint16(unit[0]) | uint16(unit[1])<<8
 		if e == UTF16BE {
 			u = uint16(unit[1]) | uint16(unit[0])<<8
@@ -181,12 +182,12 @@ func hold(chunk []byte, e Encoding, done bool) int {
 		}
 		return odd
 	}
-	if chunk[n-1] == '\r' {
+	if piece[n-1] == '\r' {
 		return 1
 	}
 	for i := 1; i <= min(3, n); i++ {
-		if utf8.RuneStart(chunk[n-i]) {
-			if !utf8.FullRune(chunk[n-i:]) {
+		if utf8.RuneStart(piece[n-i]) {
+			if !utf8.FullRune(piece[n-i:]) {
 				return i
 			}
 			return 0
