@@ -53,6 +53,12 @@ var table = []row{
 	{importer: "./sandbox/...", imported: "github.com/spf13/cobra", reason: "the library has no command line"},
 	{importer: "./sandbox/...", imported: "net/http", reason: "the library opens no connections, and net/http costs milliseconds at start"},
 
+	// The pipeline knows no tool, no sandbox and no protocol.
+	{importer: "./pipeline", imported: "./...", reason: "every front door and every tool uses it"},
+	{importer: "./pipeline", imported: "os/exec", reason: "it runs nothing; bodies do"},
+	{importer: "./pipeline", imported: "os", reach: directly, reason: "it touches no file; bodies do"},
+	{importer: "./pipeline", imported: "net", reason: "it connects to nothing"},
+
 	// jobs knows what goes on and not how: processes are behind its Producer.
 	{importer: "./jobs", imported: "./...", reason: "a registry for anybody's use knows none of its users"},
 	{importer: "./jobs", imported: "os/exec", reason: "it starts nothing; a job's starter does"},
@@ -92,20 +98,20 @@ var table = []row{
 	{importer: "./tools/fs/internal/imagefile", imported: "os", reach: directly, reason: "an engine opens nothing; what may be opened is decided elsewhere"},
 	{importer: "./tools/fs/internal/diff", imported: "os", reach: directly, reason: "an engine opens nothing; what may be opened is decided elsewhere"},
 	{importer: "./tools/fs/internal/edit", imported: "os", reach: directly, reason: "an engine opens nothing; what may be opened is decided elsewhere"},
-	{importer: "./tools/fs/internal/text", imported: "./sandbox/...", reason: "an engine knows no policy"},
-	{importer: "./tools/fs/internal/text", imported: "./sandboxpolicy", reason: "an engine knows no policy"},
-	{importer: "./tools/fs/internal/imagefile", imported: "./sandbox/...", reason: "an engine knows no policy"},
-	{importer: "./tools/fs/internal/imagefile", imported: "./sandboxpolicy", reason: "an engine knows no policy"},
-	{importer: "./tools/fs/internal/diff", imported: "./sandbox/...", reason: "an engine knows no policy"},
-	{importer: "./tools/fs/internal/diff", imported: "./sandboxpolicy", reason: "an engine knows no policy"},
-	{importer: "./tools/fs/internal/edit", imported: "./sandbox/...", reason: "an engine knows no policy"},
-	{importer: "./tools/fs/internal/edit", imported: "./sandboxpolicy", reason: "an engine knows no policy"},
 	{importer: "./tools/fs/internal/text", imported: "./tools/fs/internal/diff", reason: "text is below the other engines"},
 	{importer: "./tools/fs/internal/diff", imported: "./tools/fs/internal/text", reason: "a diff is of any two strings, whatever file they come from"},
 	{importer: "./...", imported: "github.com/sergi/go-diff/...", reach: directly,
 		except: []string{"./tools/fs/internal/diff"}, reason: "its traps are avoided in one place"},
 	{importer: "./...", imported: "golang.org/x/image/...", reach: directly,
 		except: []string{"./tools/fs/internal/imagefile"}, reason: "images are decoded behind one limit"},
+	// All engines act with the rights of the thread that calls.
+	{importer: "./tools/fs/internal/...", imported: "./sandbox/...", reason: "what may be read is for the calling thread's domain to say"},
+	{importer: "./tools/fs/internal/...", imported: "./sandboxpolicy", reason: "the engines know no policy"},
+	{importer: "./tools/fs/internal/...", imported: "./internal/...", reason: "the engines are a library"},
+	{importer: "./tools/fs/internal/...", imported: "os/exec", reason: "searching runs nothing; git and rg are for tests"},
+	{importer: "./tools/fs/internal/...", imported: "net", reason: "searching connects to nothing"},
+	{importer: "./tools/fs/internal/glob", imported: "golang.org/x/sys/...", reason: "patterns do no I/O"},
+	{importer: "./tools/fs/internal/ignore", imported: "./tools/fs/internal/walk", reason: "rules are given to the walk"},
 
 	{importer: "./...", imported: "./cmd/...", except: []string{"./cmd/..."}, reason: "nobody imports the program"},
 	{importer: "./...", imported: "github.com/spf13/cobra", reach: directly,
