@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/dshx/dshx/sandbox/internal/caps"
 	"github.com/dshx/dshx/sandbox/internal/landlock"
@@ -24,6 +26,19 @@ type doThread struct {
 	ended chan struct{}
 }
 
+// maxDo is how many functions run in a domain at once.
+const maxDo = 16
+
+// doPool is the threads that run functions in a domain.
+type doPool struct {
+	mu     sync.Mutex
+	freed  sync.Cond
+	free   int         // of maxDo
+	idle   []*doThread // of the free ones those that there are
+	all    []*doThread
+	closed bool
+}
+
 // Do runs f on a thread that Landlock holds to the policy's rules for files,
 // and returns its error. Every file that f opens, makes, renames or removes is
 // judged by the kernel as a command's would be; f must do so on its own
@@ -32,52 +47,118 @@ type doThread struct {
 // Not judged in f: changes of mode, owner, times and attributes, sockets,
 // signals. f must ask the policy about these.
 //
-// Calls run one after the other. Errors: ErrClosed, or f's.
+// At most 16 functions of a domain run at once, others wait. A panic of f is
+// one of Do. Errors: ErrClosed, or f's.
 func (d *Domain) Do(f func() error) error {
-	t, err := d.doer()
+	var err error
+	if e := d.DoN(1, func(int) { err = f() }); e != nil {
+		return e
+	}
+	return err
+}
+
+// DoN runs f(0) to f(n-1) at the same time, each as Do would, and returns when
+// all have returned. n is at most 16.
+func (d *Domain) DoN(n int, f func(i int)) error {
+	if n < 1 || n > maxDo {
+		return fmt.Errorf("DoN of %d functions; there can be 1 to %d", n, maxDo)
+	}
+	threads, err := d.doers(n)
 	if err != nil {
 		return err
 	}
-	var result error
-	done := make(chan struct{})
-	call := func() {
-		defer close(done)
-		result = f()
+	var wg sync.WaitGroup
+	panics := make([]any, n)
+	for i, t := range threads {
+		wg.Add(1)
+		t.work <- func() {
+			defer wg.Done()
+			defer func() { panics[i] = recover() }()
+			f(i)
+		}
 	}
-	select {
-	case t.work <- call:
-		<-done
-		return result
-	case <-t.ended:
-		return ErrClosed
+	wg.Wait()
+	d.do.release(threads)
+	for _, p := range panics {
+		if p != nil {
+			panic(p)
+		}
 	}
+	return nil
 }
 
-func (d *Domain) doer() (*doThread, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
+// doers takes n threads, all at once: two callers that each held a part of what
+// they need would wait for each other.
+func (d *Domain) doers(n int) ([]*doThread, error) {
+	p := &d.do
+	p.mu.Lock()
+	if p.freed.L == nil {
+		p.freed.L, p.free = &p.mu, maxDo
+	}
+	for p.free < n && !p.closed {
+		p.freed.Wait()
+	}
+	if p.closed {
+		p.mu.Unlock()
 		return nil, ErrClosed
 	}
-	if d.do != nil {
-		return d.do, nil
+	p.free -= n
+	k := len(p.idle) - min(n, len(p.idle))
+	threads := append([]*doThread(nil), p.idle[k:]...)
+	p.idle = p.idle[:k]
+	p.mu.Unlock()
+
+	for len(threads) < n {
+		t := &doThread{work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{})}
+		ready := make(chan error, 1)
+		go t.run(d, ready)
+		if err := <-ready; err != nil {
+			<-t.ended
+			p.mu.Lock()
+			p.free += n - len(threads)
+			p.mu.Unlock()
+			p.release(threads)
+			return nil, err
+		}
+		p.mu.Lock()
+		p.all = append(p.all, t)
+		p.mu.Unlock()
+		threads = append(threads, t)
 	}
-	t := &doThread{work: make(chan func()), quit: make(chan struct{}), ended: make(chan struct{})}
-	ready := make(chan error, 1)
-	go t.run(d, ready)
-	if err := <-ready; err != nil {
-		return nil, err
+	return threads, nil
+}
+
+func (p *doPool) release(threads []*doThread) {
+	p.mu.Lock()
+	p.idle = append(p.idle, threads...)
+	p.free += len(threads)
+	p.freed.Broadcast()
+	p.mu.Unlock()
+}
+
+// close ends the threads when the functions that run have returned.
+func (p *doPool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.freed.L == nil {
+		p.freed.L, p.free = &p.mu, maxDo
 	}
-	d.do = t
-	return t, nil
+	p.closed = true
+	p.freed.Broadcast()
+	for p.free < maxDo {
+		p.freed.Wait()
+	}
+	for _, t := range p.all {
+		close(t.quit)
+		<-t.ended
+	}
+	p.all, p.idle = nil, nil
 }
 
 func (t *doThread) run(d *Domain, ready chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		inner := make(chan error, 1)
-		go t.run(d, inner)
-		ready <- <-inner
+		go t.run(d, ready)
 		runtime.UnlockOSThread()
 		return
 	}
@@ -104,9 +185,4 @@ func (t *doThread) run(d *Domain, ready chan<- error) {
 			return
 		}
 	}
-}
-
-func (t *doThread) close() {
-	close(t.quit)
-	<-t.ended
 }

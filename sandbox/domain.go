@@ -68,7 +68,7 @@ type Domain struct {
 	first   sync.Once // what comes with the first command
 	notices []sandboxpolicy.Notice
 	anyone  recorder // denials that belong to no command
-	do      *doThread
+	do      doPool
 }
 
 // NewDomain puts a policy in force. Close ends it, and with it every command
@@ -479,16 +479,13 @@ func (d *Domain) shutDown() {
 	d.mu.Lock()
 	first := !d.closed
 	d.closed = true
-	do := d.do
 	d.mu.Unlock()
 	if !first {
 		return
 	}
 	close(d.quit)
 	<-d.ended // its children get SIGKILL, the guard its signal
-	if do != nil {
-		do.close()
-	}
+	d.do.close()
 	if d.guard != nil {
 		_ = d.guard.Stop()
 	}

@@ -1,11 +1,16 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dshx/dshx/sandboxpolicy"
+	"golang.org/x/sys/unix"
 )
 
 func open(t testing.TB, req sandboxpolicy.Request) *Scope {
@@ -37,5 +42,59 @@ func TestCommand_WritesInsideAndNotOutside(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(outside, "out")); !os.IsNotExist(err) {
 		t.Errorf("the file outside exists: %v", err)
+	}
+}
+
+func TestDoN_RunsTogetherInTheDomain(t *testing.T) {
+	w := newWorld(t)
+	s, err := Open(w.request("workspace-write"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	// Together: each waits for all others.
+	var together sync.WaitGroup
+	together.Add(maxDo)
+	refused := make([]bool, maxDo)
+	err = s.DoN(maxDo, func(i int) {
+		together.Done()
+		together.Wait()
+		_, err := os.Create(w.outside + "/new" + itoa(i))
+		refused[i] = errors.Is(err, unix.EACCES)
+	})
+	if err != nil || slices.Contains(refused, false) {
+		t.Errorf("%v, refused %v", err, refused)
+	}
+	// Many callers that each need many threads.
+	var callers sync.WaitGroup
+	var ran atomic.Int32
+	for range 50 {
+		callers.Go(func() {
+			if err := s.DoN(10, func(int) { ran.Add(1) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	if ran.Load() != 500 {
+		t.Errorf("%d functions ran", ran.Load())
+	}
+	func() {
+		defer func() {
+			if p := recover(); p != "here" {
+				t.Errorf("the panic became %v", p)
+			}
+		}()
+		_ = s.Do(func() error { panic("here") })
+	}()
+	if err := s.Do(func() error { return nil }); err != nil {
+		t.Errorf("after a panic: %v", err)
+	}
+	if err := s.DoN(maxDo+1, func(int) {}); err == nil {
+		t.Error("more than there can be")
+	}
+	s.Close()
+	if err := s.Do(func() error { return nil }); err != ErrClosed {
+		t.Errorf("after Close: %v", err)
 	}
 }

@@ -1,0 +1,149 @@
+// Package permission is what tools that work in the sandbox share: the two
+// arguments by which a call asks for more than the policy gives, the listener
+// that has somebody asked about them, and the domain in which such a call, and
+// no other, then works.
+//
+// It grants nothing by itself: without an approval a call that asks for more
+// fails, and what is approved is put in force by the kernel for this one call.
+package permission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/sandbox"
+	"github.com/dshx/dshx/sandboxpolicy"
+)
+
+// Permissions are what one call asks for.
+type Permissions struct {
+	Network string   `json:"network,omitzero" schema:"enum=loopback|full" doc:"what the network may reach during this call"`
+	Write   []string `json:"write,omitzero" schema:"max=64" doc:"directories that may be written"`
+	Read    []string `json:"read,omitzero" schema:"max=64" doc:"directories that may be read"`
+	Preset  string   `json:"preset,omitzero" schema:"enum=workspace-write|danger-full-access" doc:"another preset for this call"`
+}
+
+// Args are the arguments of every tool that can ask; embed them.
+type Args struct {
+	SandboxPermissions *Permissions `json:"sandbox_permissions" doc:"asks for more than the policy allows, for this one call; somebody has to approve it"`
+	Justification      string       `json:"justification,omitzero" schema:"max=1000" doc:"why the permissions are needed, for the person who is asked"`
+}
+
+// beyond is the part of p that the policy doesn't give.
+func beyond(p *Permissions, policy *sandboxpolicy.Policy) (more Permissions, err error) {
+	if policy.Full() {
+		return more, nil
+	}
+	if p.Preset == "danger-full-access" || p.Preset == "workspace-write" && policy.Mode() == "read-only" {
+		more.Preset = p.Preset
+	}
+	rank := map[string]int{"": 0, "none": 0, "loopback": 1, "full": 2}
+	if rank[p.Network] > rank[string(policy.Network())] {
+		more.Network = p.Network
+	}
+	for _, list := range [...]struct {
+		op   sandboxpolicy.Op
+		from []string
+		to   *[]string
+	}{{sandboxpolicy.OpWrite, p.Write, &more.Write}, {sandboxpolicy.OpRead, p.Read, &more.Read}} {
+		for _, dir := range list.from {
+			real, err := policy.ResolvePath(list.op, dir, sandboxpolicy.OSFacts{})
+			if err != nil {
+				return more, err
+			}
+			if !policy.Verdict(list.op, real).Allow {
+				*list.to = append(*list.to, real)
+			}
+		}
+	}
+	return more, nil
+}
+
+func (p *Permissions) none() bool {
+	return p.Preset == "" && p.Network == "" && len(p.Write) == 0 && len(p.Read) == 0
+}
+
+// String says what is asked for, for a person.
+func (p *Permissions) String() string {
+	var parts []string
+	if p.Preset != "" {
+		parts = append(parts, "preset "+p.Preset)
+	}
+	if p.Network != "" {
+		parts = append(parts, "network "+p.Network)
+	}
+	for _, d := range p.Write {
+		parts = append(parts, fmt.Sprintf("write %q", d))
+	}
+	for _, d := range p.Read {
+		parts = append(parts, fmt.Sprintf("read %q", d))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Listener asks about calls that want more than the policy gives. What it
+// decides about others is left to the listeners after it.
+func Listener(policy *sandboxpolicy.Policy) pipeline.PreExecute {
+	return func(_ context.Context, c *pipeline.Call, next func() pipeline.Decision) pipeline.Decision {
+		// The tool's other arguments are none of this listener's business.
+		var a Args
+		if err := json.Unmarshal([]byte(c.Args().String()), &a); err != nil || a.SandboxPermissions == nil {
+			return next()
+		}
+		more, err := beyond(a.SandboxPermissions, policy)
+		if err != nil {
+			return pipeline.Deny{Reason: "sandbox_permissions: " + err.Error()}
+		}
+		if more.none() {
+			return next()
+		}
+		switch d := next().(type) {
+		case pipeline.Allow:
+			display := more.String()
+			if a.Justification != "" {
+				display += ": " + a.Justification
+			}
+			return pipeline.Ask{Reason: "sandbox_permissions beyond the policy: " + more.String(), DisplayReason: display, Grants: more}
+		default:
+			return d // refused or asked about for another reason: no grant on top
+		}
+	}
+}
+
+// Scopes are the domains that calls work in.
+type Scopes struct {
+	Base    *sandbox.Scope
+	Request sandboxpolicy.Request // what Base was opened with
+}
+
+// For is the domain for a call: Base, or where an approval granted more one of
+// the call's own, which release ends with all that runs in it.
+func (s *Scopes) For(c *pipeline.Call) (scope *sandbox.Scope, release func(), err error) {
+	if c.Grants().IsZero() {
+		return s.Base, func() {}, nil
+	}
+	var g Permissions
+	if err := c.Grants().Decode(&g); err != nil {
+		return nil, nil, fmt.Errorf("the grants of the call: %w", err)
+	}
+	req := s.Request
+	if g.Preset != "" {
+		req.Preset = g.Preset
+		if g.Preset == "danger-full-access" {
+			req.Network, req.DenyRead, req.DenyWrite = "", nil, nil
+		}
+	}
+	if g.Network != "" {
+		req.Network = sandboxpolicy.Network(g.Network)
+	}
+	req.Write = append(append([]string(nil), req.Write...), g.Write...)
+	req.Read = append(append([]string(nil), req.Read...), g.Read...)
+	scope, err = sandbox.Open(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	return scope, func() { _ = scope.Close() }, nil
+}
