@@ -12,6 +12,8 @@ import (
 const (
 	CodeInvalidArgs         = "INVALID_ARGS"
 	CodeUnknownTool         = "UNKNOWN_TOOL"
+	CodeParseError          = "PARSE_ERROR"  // a front door's: what came is no request
+	CodeDuplicateID         = "DUPLICATE_ID" // a front door's: a call with this id is in flight
 	CodeDenied              = "DENIED"
 	CodeApprovalRejected    = "APPROVAL_REJECTED"
 	CodeApprovalCancelled   = "APPROVAL_CANCELLED"

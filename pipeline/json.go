@@ -102,7 +102,7 @@ func MarshalValue(v any) (JSON, error) {
 	if j, ok := v.(JSON); ok {
 		return j, nil
 	}
-	data, err := json.Marshal(v, json.Deterministic(true))
+	data, err := json.Marshal(v, json.Deterministic(true), jsontext.PreserveRawStrings(true))
 	if err != nil {
 		return JSON{}, err
 	}

@@ -1,0 +1,562 @@
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dshx/dshx/pipeline"
+)
+
+type sayArgs struct {
+	Text  string `json:"text,omitzero"`
+	Wait  int    `json:"wait_ms,omitzero"`
+	Block bool   `json:"block,omitzero"`
+	Ask   bool   `json:"ask,omitzero"`
+	Times int    `json:"times,omitzero"`
+}
+
+type sayValue struct {
+	Said string `json:"said"`
+}
+
+// tools has say (parallel), alone (exclusive) and chunks, which reports.
+func tools(t testing.TB) *pipeline.Scope {
+	t.Helper()
+	s := pipeline.New(pipeline.Options{})
+	body := func(ctx context.Context, a sayArgs, c *pipeline.Call) (sayValue, error) {
+		v := sayValue{Said: a.Text}
+		if a.Block {
+			<-ctx.Done()
+			return v, &pipeline.Partial{Value: v, Cause: ctx.Err()}
+		}
+		select {
+		case <-time.After(time.Duration(a.Wait) * time.Millisecond):
+		case <-ctx.Done():
+			return v, &pipeline.Partial{Value: v, Cause: ctx.Err()}
+		}
+		return v, nil
+	}
+	spec := pipeline.Spec[sayArgs, sayValue]{Name: "say", Description: "says", Execute: body,
+		Render:          func(_ sayArgs, v sayValue) []pipeline.Content { return []pipeline.Content{pipeline.Text(v.Said)} },
+		ConcurrencySafe: func(sayArgs) bool { return true }}
+	say, err := pipeline.Define(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Name, spec.ConcurrencySafe = "alone", nil
+	alone, err := pipeline.Define(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Name = "chunks"
+	spec.Execute = func(_ context.Context, a sayArgs, c *pipeline.Call) (sayValue, error) {
+		for range max(a.Times, 1) {
+			for i := range len(a.Text) {
+				c.Report(pipeline.Progress{Stream: "stdout", Data: []byte{a.Text[i]}})
+			}
+		}
+		return sayValue{}, nil
+	}
+	chunks, err := pipeline.Define(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(say, alone, chunks); err != nil {
+		t.Fatal(err)
+	}
+	s.PreExecute("asks", func(_ context.Context, c *pipeline.Call, next func() pipeline.Decision) pipeline.Decision {
+		if strings.Contains(c.Args().String(), `"ask":true`) {
+			return pipeline.Ask{Reason: "may it?", Grants: map[string]string{"network": "full"}}
+		}
+		return next()
+	})
+	return s
+}
+
+// buffer is an output that can be looked at while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) lines() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Split(strings.TrimSuffix(b.b.String(), "\n"), "\n")
+}
+
+func run(t testing.TB, in string, o Options) []string {
+	t.Helper()
+	var out buffer
+	if o.Scope == nil {
+		o.Scope = tools(t)
+	}
+	if err := Serve(context.Background(), strings.NewReader(in), &out, o); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	lines := out.lines()
+	for _, l := range lines {
+		if l != "" && !json.Valid([]byte(l)) {
+			t.Errorf("not JSON: %q", l)
+		}
+	}
+	return lines
+}
+
+func TestServe_AnswersEachLine(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"a call", `{"id":1,"tool":"say","arguments":{"text":"hi"}}`,
+			`{"id":1,"ok":true,"value":{"said":"hi"},"content":[{"type":"text","text":"hi"}],"card":{"card":"generic","title":"say","kind":"other","locations":[]}}`},
+		{"ids as written", `{"id":1.0,"tool":"say"}` + "\n" + `{"id":1e3,"tool":"say"}` + "\n" + `{"id":9223372036854775808,"tool":"say"}` + "\n" + `{"id":"\u0041\n","tool":"say"}`,
+			`{"id":1.0,` + "\n" + `{"id":1e3,` + "\n" + `{"id":9223372036854775808,` + "\n" + `{"id":"\u0041\n",`},
+		{"no id", `{"tool":"say"}` + "\n" + `{"id":null,"tool":"say"}`, `{"id":null,"ok":true` + "\n" + `{"id":null,"ok":true`},
+		{"a failure", `{"id":1,"tool":"sai"}`, `{"id":1,"ok":false,"error":{"code":"UNKNOWN_TOOL","message":"there is no tool \"sai\"; did you mean say?"`},
+		{"unknown keys", `{"id":1,"tool":"say","extra":1}`, `{"id":1,"ok":true`},
+		{"unknown argument", `{"id":1,"tool":"say","arguments":{"txt":1}}`, `{"id":1,"ok":false,"error":{"code":"INVALID_ARGS"`},
+		{"arguments that are no object", `{"id":1,"tool":"say","arguments":[1]}`, `{"id":1,"ok":false,"error":{"code":"INVALID_ARGS"`},
+		{"ping", `{"ping":7}` + "\n" + `{"ping":{"a":1.0}}`, `{"pong":7}` + "\n" + `{"pong":{"a":1.0}}`},
+		{"late cancel", `{"cancel":1}`, `{"cancelled":1,"known":false}`},
+		{"late approval", `{"approve":"ap-1","outcome":"allowed-once"}`, `{"approved":"ap-1","known":false}`},
+		{"mark, carriage returns, blanks, no end", "\xef\xbb\xbf{\"ping\":1}\r\n\r\n   \t\n{\"ping\":2}", `{"pong":1}` + "\n" + `{"pong":2}`},
+		{"line separators in strings", "{\"id\":1,\"tool\":\"say\",\"arguments\":{\"text\":\"a\u2028b\"}}", "{\"id\":1,\"ok\":true,\"value\":{\"said\":\"a\u2028b\"}"},
+		{"a pair of surrogates", `{"id":1,"tool":"say","arguments":{"text":"\ud83d\ude00"}}`, `{"id":1,"ok":true,"value":{"said":"😀"}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := run(t, tt.in+"\n", Options{})
+			want := strings.Split(tt.want, "\n")
+			if len(got) != len(want) {
+				t.Fatalf("%d lines: %q", len(got), got)
+			}
+			for i := range want {
+				if !strings.HasPrefix(got[i], want[i]) {
+					t.Errorf("line %d: %s\nwant     %s", i+1, got[i], want[i])
+				}
+			}
+		})
+	}
+}
+
+// F6-5, F6-9, F6-20: what is no request is answered, and the next line is read.
+func TestServe_SurvivesEverything(t *testing.T) {
+	for _, bad := range []string{
+		`not json`, `{"id":5,"tool":"say"`, `42`, `[]`, `"x"`, `null`, `{}`, `{"id":5}`, `{"id":5,"tool":1}`, `{"id":5,"tool":"say","stream":1}`,
+		`{"id":5,"tool":"say","ping":1}`, `{"id":5,"id":6,"tool":"say"}`, `{"id":5,"tool":"say","arguments":{"text":"\ud83d"}}`,
+		"{\"id\":5,\"tool\":\"say\",\"arguments\":{\"text\":\"\xff\"}}", `{"id":5,"tool":"say"} {"id":6,"tool":"say"}`,
+		`{"id":5,"tool":"say","arguments":{"text":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}}`,
+		`{"id":{},"tool":"say"}`, `{"id":[1],"tool":"say"}`, `{"id":true,"tool":"say"}`, `{"cancel":null}`, `{"cancel":[]}`, `{"approve":1}`,
+	} {
+		got := run(t, "\n"+bad+"\n{\"ping\":1}\n", Options{})
+		if len(got) != 2 || got[1] != `{"pong":1}` {
+			t.Errorf("%s: %q", bad, got)
+			continue
+		}
+		if !strings.Contains(got[0], `"ok":false,"error":{"code":"PARSE_ERROR"`) || !strings.HasSuffix(got[0], `"details":{"line":2}}}`) {
+			t.Errorf("%s: %s", bad, got[0])
+		}
+		wantID := "null"
+		if strings.Contains(bad, `"id":5`) {
+			wantID = "5"
+		}
+		if !strings.HasPrefix(got[0], `{"id":`+wantID+`,`) {
+			t.Errorf("%s: %s, want id %s", bad, got[0], wantID)
+		}
+	}
+}
+
+// F6-6: a line that is too long is skipped as it comes.
+func TestServe_LongLines(t *testing.T) {
+	const limit = 1 << 20
+	long := `{"id":9,"tool":"say","arguments":{"text":"` + strings.Repeat("x", limit) + `"}}`
+	fits := `{"id":8,"tool":"say","arguments":{"text":"` + strings.Repeat("x", limit-100) + `"}}`
+	got := run(t, fits+"\n"+long+"\n{\"ping\":1}\n"+long, Options{MaxLine: limit})
+	var pong, ok, bad int
+	for _, l := range got {
+		switch {
+		case l == `{"pong":1}`:
+			pong++
+		case strings.HasPrefix(l, `{"id":8,"ok":true`):
+			ok++
+		case strings.HasPrefix(l, `{"id":9,"ok":false,"error":{"code":"PARSE_ERROR"`):
+			bad++
+		}
+	}
+	if pong != 1 || ok != 1 || bad != 2 || len(got) != 4 {
+		t.Errorf("%d pongs, %d results, %d errors in %d lines", pong, ok, bad, len(got))
+	}
+
+	// Without an end, and with input left open: what runs gets its result.
+	in, feed := io.Pipe()
+	var out buffer
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), in, &out, Options{Scope: tools(t), MaxLine: limit}) }()
+	io.WriteString(feed, `{"id":1,"tool":"say","arguments":{"wait_ms":50,"text":"late"}}`+"\n")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	chunk := strings.Repeat("x", 1<<20)
+	for range 200 {
+		io.WriteString(feed, chunk)
+	}
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 32<<20 {
+		t.Errorf("the heap grew by %d MiB", grown>>20)
+	}
+	for end := time.Now().Add(10 * time.Second); len(out.lines()) < 2 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	io.WriteString(feed, "\n{\"ping\":1}\n")
+	feed.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(out.lines(), "\n"); !strings.Contains(got, `"said":"late"`) || !strings.HasSuffix(got, `{"pong":1}`) {
+		t.Errorf("%s", got)
+	}
+}
+
+// F6-2: results in the order of the calls, and unordered ones as they end.
+func TestServe_Order(t *testing.T) {
+	in := `{"id":1,"tool":"say","arguments":{"wait_ms":60}}` + "\n" + `{"id":2,"tool":"say"}` + "\n" + `{"id":3,"tool":"alone"}` + "\n" + `{"id":4,"tool":"say"}`
+	ids := func(lines []string) string {
+		var s []string
+		for _, l := range lines {
+			s = append(s, l[6:7])
+		}
+		return strings.Join(s, " ")
+	}
+	if got := ids(run(t, in, Options{})); got != "1 2 3 4" {
+		t.Errorf("ordered: %s", got)
+	}
+	if got := ids(run(t, in, Options{Unordered: true})); got[0] != '2' {
+		t.Errorf("unordered: %s", got)
+	}
+	// The same id twice at once.
+	got := run(t, `{"id":1,"tool":"say","arguments":{"wait_ms":60,"text":"first"}}`+"\n"+`{"id":1,"tool":"say"}`+"\n"+`{"id":"1","tool":"say"}`, Options{})
+	if len(got) != 3 || !strings.Contains(got[0], "DUPLICATE_ID") || !strings.Contains(got[1], `"said":"first"`) || !strings.HasPrefix(got[2], `{"id":"1","ok":true`) {
+		t.Errorf("%q", got)
+	}
+}
+
+// conn is a connection that is talked to.
+type conn struct {
+	t    *testing.T
+	feed *io.PipeWriter
+	out  *buffer
+	done chan error
+	seen int
+}
+
+func connect(t *testing.T, ctx context.Context, o Options) *conn {
+	in, feed := io.Pipe()
+	c := &conn{t: t, feed: feed, out: &buffer{}, done: make(chan error, 1)}
+	if o.Scope == nil {
+		o.Scope = tools(t)
+	}
+	go func() { c.done <- Serve(ctx, in, c.out, o) }()
+	return c
+}
+
+func (c *conn) send(line string) { io.WriteString(c.feed, line+"\n") }
+
+// next waits for the next line.
+func (c *conn) next() string {
+	c.t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if l := c.out.lines(); len(l) > c.seen && l[c.seen] != "" {
+			c.seen++
+			return l[c.seen-1]
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("no further line after %q", c.out.lines())
+		}
+	}
+}
+
+func (c *conn) end() error {
+	c.feed.Close()
+	return <-c.done
+}
+
+func (c *conn) want(prefix string) {
+	c.t.Helper()
+	if got := c.next(); !strings.HasPrefix(got, prefix) {
+		c.t.Errorf("got  %s\nwant %s", got, prefix)
+	}
+}
+
+func TestServe_Cancel(t *testing.T) {
+	c := connect(t, context.Background(), Options{})
+	c.send(`{"id":1,"tool":"alone","arguments":{"block":true,"text":"half"}}`)
+	c.send(`{"id":"\u0032","tool":"alone","arguments":{"text":"waits"}}`)
+	c.send(`{"ping":1}`)
+	c.want(`{"pong":1}`)
+	c.send(`{"cancel":"2"}`) // written in another way
+	c.want(`{"cancelled":"2","known":true}`)
+	c.send(`{"cancel":1,"reason":"user"}`)
+	c.want(`{"cancelled":1,"known":true}`)
+	if got := c.next(); !strings.HasPrefix(got, `{"id":1,"ok":false,"error":{"code":"ABORTED","message":"the call was cancelled while it ran: user","details":{"partial":{"said":"half"}}},"content":[{"type":"text","text":"half"}]`) {
+		t.Errorf("%s", got)
+	}
+	c.want(`{"id":"\u0032","ok":false,"error":{"code":"CANCELLED"`)
+	c.send(`{"cancel":1}`)
+	c.want(`{"cancelled":1,"known":false}`)
+	c.send(`{"id":1,"tool":"say","arguments":{"text":"again"}}`)
+	c.want(`{"id":1,"ok":true`)
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServe_Approval(t *testing.T) {
+	c := connect(t, context.Background(), Options{Ask: true})
+	for i, tt := range []struct{ outcome, want string }{
+		{"allowed-once", `"ok":true`}, {"rejected", `"ok":false,"error":{"code":"APPROVAL_REJECTED"`}, {"maybe", `"ok":false,"error":{"code":"APPROVAL_UNAVAILABLE"`},
+	} {
+		c.send(`{"id":7,"tool":"say","arguments":{"ask":true}}`)
+		c.want(fmt.Sprintf(`{"id":7,"event":"approval","approval":"ap-%d","reason":"may it?","grants":{"network":"full"}}`, i+1))
+		c.send(fmt.Sprintf(`{"approve":"ap-%d","outcome":"%s"}`, i+1, tt.outcome))
+		a, b := c.next(), c.next() // in either order
+		if strings.HasPrefix(b, `{"approved"`) {
+			a, b = b, a
+		}
+		if a != fmt.Sprintf(`{"approved":"ap-%d","known":true}`, i+1) || !strings.HasPrefix(b, `{"id":7,`+tt.want) {
+			t.Errorf("%s: %s, %s", tt.outcome, a, b)
+		}
+	}
+	// Nobody is left to answer.
+	c.send(`{"id":8,"tool":"say","arguments":{"ask":true}}`)
+	c.want(`{"id":8,"event":"approval"`)
+	c.feed.Close()
+	c.want(`{"id":8,"ok":false,"error":{"code":"APPROVAL_UNAVAILABLE"`)
+	if err := <-c.done; err != nil {
+		t.Error(err)
+	}
+	if got := run(t, `{"id":7,"tool":"say","arguments":{"ask":true}}`, Options{}); !strings.Contains(got[0], "APPROVAL_REJECTED") {
+		t.Errorf("without asking: %q", got)
+	}
+}
+
+// F6-19: events are valid UTF-8 wherever the output is cut.
+func TestServe_Streams(t *testing.T) {
+	text := "aé😀b"
+	c := connect(t, context.Background(), Options{})
+	c.send(`{"id":1,"tool":"chunks","stream":true,"arguments":{"text":"` + text + `"}}`)
+	var got strings.Builder
+	for {
+		l := c.next()
+		var e struct{ Event, Stream, Text string }
+		if err := json.Unmarshal([]byte(l), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Event == "" {
+			break
+		}
+		got.WriteString(e.Text)
+	}
+	if got.String() != text {
+		t.Errorf("streamed %q", got.String())
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	s := &streamer{s: &server{out: io.Discard}, id: "1"}
+	for in, want := range map[string]int{"": 0, "a": 1, "\xc3": 0, "a\xf0\x9f": 1, "a\xff": 2, "é": 2, "\x80": 1} {
+		if got := incomplete([]byte(in)); got != want {
+			t.Errorf("incomplete(%q) = %d, want %d", in, got, want)
+		}
+	}
+	s.progress(pipeline.Progress{Stream: "stdout", Data: []byte("\xf0\x9f")})
+	if len(s.kept["stdout"]) != 2 {
+		t.Errorf("kept %q", s.kept)
+	}
+}
+
+var errSignal = errors.New("terminated")
+
+func TestServe_EndsBySignal(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	c := connect(t, ctx, Options{})
+	c.send(`{"id":1,"tool":"say","arguments":{"block":true}}`)
+	c.send(`{"ping":1}`)
+	c.want(`{"pong":1}`)
+	cancel(errSignal)
+	c.want(`{"id":1,"ok":false,"error":{"code":"ABORTED"`)
+	if err := <-c.done; err != errSignal {
+		t.Errorf("ended by %v", err)
+	}
+}
+
+// gone is an output whose reader goes after n lines.
+type gone struct{ n int }
+
+func (g *gone) Write(p []byte) (int, error) {
+	if g.n--; g.n < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(p), nil
+}
+
+// F6-23: a closed output ends everything, with input left open.
+func TestServe_ClosedOutput(t *testing.T) {
+	in, feed := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), in, &gone{1}, Options{Scope: tools(t)}) }()
+	for i := range 3 {
+		fmt.Fprintf(feed, "{\"id\":%d,\"tool\":\"say\",\"arguments\":{\"block\":true}}\n", i)
+	}
+	io.WriteString(feed, "{\"ping\":1}\n{\"ping\":2}\n")
+	select {
+	case err := <-done:
+		if err != ErrClosed {
+			t.Errorf("ended by %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it goes on")
+	}
+}
+
+// A reader that doesn't read stops the writers, not the cancels that were read.
+func TestServe_SlowReader(t *testing.T) {
+	in, feed := io.Pipe()
+	out, write := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- Serve(context.Background(), in, write, Options{Scope: tools(t)}); write.Close() }()
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	io.WriteString(feed, `{"id":"blocked","tool":"say","arguments":{"block":true}}`+"\n")
+	io.WriteString(feed, `{"id":"flood","tool":"chunks","stream":true,"arguments":{"text":"xxxxxxxxxx","times":1000}}`+"\n")
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		io.WriteString(feed, `{"cancel":"blocked"}`+"\n")
+		feed.Close()
+	}()
+	<-sent
+	time.Sleep(50 * time.Millisecond)
+	var after runtime.MemStats
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
+		t.Errorf("the heap grew by %d MiB", grown>>20)
+	}
+	data, err := io.ReadAll(out)
+	if err != nil || <-done != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	if n := strings.Count(text, `"event":"output"`); n != 10000 {
+		t.Errorf("%d events", n)
+	}
+	if !strings.Contains(text, `{"id":"blocked","ok":false,"error":{"code":"ABORTED"`) || !strings.Contains(text, `{"id":"flood","ok":true`) {
+		t.Error("a result is missing")
+	}
+}
+
+// F6-25: cancels at random moments: one result and one cancelled line for each
+// call, and known:false only for a result that was out.
+func TestServe_CancelStorm(t *testing.T) {
+	const n = 1000
+	c := connect(t, context.Background(), Options{})
+	var wg sync.WaitGroup
+	sem := make(chan struct{}, 16)
+	var mu sync.Mutex
+	for i := range n {
+		sem <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-sem }()
+			mu.Lock()
+			c.send(fmt.Sprintf(`{"id":%d,"tool":"say","arguments":{"wait_ms":2}}`, i))
+			mu.Unlock()
+			time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
+			mu.Lock()
+			c.send(fmt.Sprintf(`{"cancel":%d}`, i))
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	if err := c.end(); err != nil {
+		t.Fatal(err)
+	}
+	results, cancels := map[int]int{}, map[int]int{}
+	at := 0
+	for _, l := range c.out.lines() {
+		at++
+		var m struct {
+			ID        *int
+			Cancelled *int
+			Known     bool
+			OK        bool
+			Error     *struct{ Code string }
+		}
+		if err := json.Unmarshal([]byte(l), &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.ID != nil {
+			results[*m.ID]++
+			continue
+		}
+		cancels[*m.Cancelled]++
+		if !m.Known && results[*m.Cancelled] == 0 {
+			t.Errorf("call %d was not known before its result was out", *m.Cancelled)
+		}
+	}
+	for i := range n {
+		if results[i] != 1 || cancels[i] != 1 {
+			t.Errorf("call %d: %d results, %d cancelled lines", i, results[i], cancels[i])
+		}
+	}
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	in, feed := io.Pipe()
+	out, write := io.Pipe()
+	go func() { _ = Serve(context.Background(), in, write, Options{Scope: tools(b)}) }()
+	buf := make([]byte, 64<<10)
+	b.ReportAllocs()
+	var lines atomic.Int64
+	for b.Loop() {
+		io.WriteString(feed, `{"id":1,"tool":"say","arguments":{"text":"hi"}}`+"\n")
+		for {
+			k, err := out.Read(buf)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if buf[k-1] == '\n' {
+				lines.Add(1)
+				break
+			}
+		}
+	}
+	feed.Close()
+}
+
+// FuzzDecode: no line makes the decoder panic, and the id that it finds is
+// one that can be sent back.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`{"id":1,"tool":"x"}`, `{"cancel":"a"}`, `{"id":"\ud83d"}`, `{"id":1`, `[`, `{"ping":{}}`, `{"approve":"ap-1","outcome":1}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		r, err := decode(line)
+		if !json.Valid([]byte(r.id)) {
+			t.Errorf("%q: id %q", line, r.id)
+		}
+		if err == nil && r.tool == "" && r.cancel == nil && r.approve == nil && r.ping == nil && !bytes.Contains(line, []byte(`"tool"`)) {
+			t.Errorf("%q: nothing was asked", line)
+		}
+	})
+}
