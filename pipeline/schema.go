@@ -65,8 +65,8 @@ func (s *Schema) allows(typ string) bool {
 	return slices.Contains(s.Types, typ) || typ == "integer" && slices.Contains(s.Types, "number")
 }
 
-// unlimited reports the schema of AnyValue, which contains itself.
-func (s *Schema) unlimited() bool { return s.Items == s }
+// IsAny reports the schema of every JSON value, which contains itself.
+func (s *Schema) IsAny() bool { return s.Items == s }
 
 // MarshalJSON writes the schema as JSON Schema, always in the same order.
 func (s *Schema) MarshalJSON() ([]byte, error) {
@@ -108,7 +108,7 @@ func (s *Schema) write(e *jsontext.Encoder) error {
 	if s.Description != "" {
 		put(jsontext.String("description"), jsontext.String(s.Description))
 	}
-	if s.unlimited() {
+	if s.IsAny() {
 		// Clients want arrays to say what is in them.
 		put(jsontext.String("items"), jsontext.BeginObject, jsontext.EndObject)
 		put(jsontext.EndObject)
@@ -170,7 +170,7 @@ func (s *Schema) check(at string, root bool) error {
 	if s == nil {
 		return fmt.Errorf("schema%s is missing", at)
 	}
-	if s.unlimited() && !root {
+	if s.IsAny() && !root {
 		return nil
 	}
 	if len(s.Types) == 0 {
@@ -243,7 +243,7 @@ func (s *Schema) Validate(value JSON) *Violation {
 }
 
 func (s *Schema) validate(d *jsontext.Decoder, path string) (*Violation, error) {
-	if s.unlimited() {
+	if s.IsAny() {
 		return nil, d.SkipValue()
 	}
 	wrong := func(got string) (*Violation, error) {
@@ -480,7 +480,7 @@ func infer(t reflect.Type, args bool, above []reflect.Type) (*Schema, error) {
 	switch t.Kind() {
 	case reflect.Pointer:
 		s, err := infer(t.Elem(), args, above)
-		if err != nil || args || s.unlimited() {
+		if err != nil || args || s.IsAny() {
 			return s, err
 		}
 		s.Types = append(slices.Clone(s.Types), "null")
