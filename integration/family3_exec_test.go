@@ -17,7 +17,7 @@ import (
 
 // The caller's settings of the process are the command's.
 func TestExec_ProcessAttributesAreKept(t *testing.T) {
-	script := `umask; nice; ulimit -S -n; ulimit -H -n; ulimit -S -f; ulimit -S -c; ulimit -S -s; cat /proc/self/oom_score_adj /proc/self/coredump_filter; ` +
+	script := `umask; nice; ulimit -S -n; ulimit -H -n; ulimit -S -f; ulimit -S -c; ulimit -S -s; cat /proc/self/coredump_filter; ` +
 		`grep -E '^(Cpus_allowed|Mems_allowed|THP_enabled):' /proc/self/status; cat /proc/self/timerslack_ns /proc/self/personality 2>/dev/null; id; exit 0`
 	forEachUser(t, func(t *testing.T, e *Env) {
 		for _, options := range [][]string{
@@ -42,6 +42,19 @@ func TestExec_ProcessAttributesAreKept(t *testing.T) {
 					}
 				}
 			}
+		}
+		// The kernel is to take the command before dshx and its guard.
+		adj := func(r *Result) int {
+			t.Helper()
+			n, err := strconv.Atoi(strings.TrimSpace(r.OK(t).Stdout))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		const wait = "sleep 0.3; cat /proc/self/oom_score_adj"
+		if in, out := adj(e.Sh(Opts{}, wait)), adj(e.Outside("sh", "-c", wait)); in != min(out+100, 1000) {
+			t.Errorf("oom_score_adj: %d inside, %d outside", in, out)
 		}
 		e.Run(Opts{Prefix: f3Launch("-umask", "027")}, "touch", "made").OK(t)
 		if st, err := os.Stat(filepath.Join(e.W, "made")); err != nil || st.Mode().Perm() != 0o640 {
