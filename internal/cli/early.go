@@ -8,6 +8,9 @@ import "os"
 // and what that brings) comes behind this package. See docs/adr/0008.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "exec" {
-		os.Exit(ExecMain(os.Args[2:]))
+		if status, done := ExecMain(os.Args[2:]); done {
+			os.Exit(status)
+		}
+		// Without a command it reads tool calls, which the rest of the program does.
 	}
 }

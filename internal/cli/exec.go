@@ -15,6 +15,7 @@ func ExecUsage() string {
 
 Usage:
   dshx exec [flags] [--] COMMAND [ARG...]
+  dshx exec [flags] < CALLS            tool calls, one JSON object a line
 
 Flags end at the first operand or at --; everything behind is the command, byte
 for byte. Its exit status is dshx's; besides, 124: timed out, 125: dshx could
@@ -22,12 +23,14 @@ not set the sandbox up or start the command, 126: not executable, 127: not
 found, 128+n: ended by signal n, 2: usage.
 
 Flags:
-` + Help(Shared, Exec)
+` + Help(Shared, Exec, Lines)
 }
 
-// ExecMain is `dshx exec ARGS`; it returns the exit status.
-func ExecMain(args []string) int {
-	f, argv, err := Parse(args, Shared, Exec)
+// ExecMain is `dshx exec ARGS` with a command; it returns the exit status. It is
+// not done where there is no command and standard input is no terminal: then
+// tool calls come in as JSON lines, which somebody else serves.
+func ExecMain(args []string) (status int, done bool) {
+	f, argv, err := Parse(args, Shared, Exec, Lines)
 	f.Request.Environ = os.Environ()
 	o := oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,
@@ -36,16 +39,21 @@ func ExecMain(args []string) int {
 	}
 	switch {
 	case err != nil:
-		return oneshot.Fail(o, err)
+		return oneshot.Fail(o, err), true
 	case f.Help:
 		_, _ = io.WriteString(os.Stdout, ExecUsage())
-		return 0
-	case len(argv) == 0:
-		status := oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "exec needs a command"})
+		return 0, true
+	case len(argv) > 0:
+		if f.Unordered {
+			return oneshot.Fail(o, &sandboxpolicy.UsageError{Flag: "--unordered", Msg: "is for tool calls; it can't be given together with a command"}), true
+		}
+		// The main goroutine's thread becomes the domain's.
+		runtime.LockOSThread()
+		return oneshot.Run(o), true
+	case f.JSON || f.StatusFD >= 0 || oneshot.IsTerminal(0):
+		status := oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "exec needs a command, or tool calls as JSON lines on standard input"})
 		_, _ = io.WriteString(os.Stderr, ExecUsage())
-		return status
+		return status, true
 	}
-	// The main goroutine's thread becomes the domain's.
-	runtime.LockOSThread()
-	return oneshot.Run(o)
+	return 0, false
 }

@@ -30,7 +30,11 @@ type Flags struct {
 	StatusFD int
 	Quiet    bool
 	PassFD   []int
-	Help     bool
+
+	Unordered  bool // JSON lines: results as calls end
+	TypeScript bool // tools: their types
+
+	Help bool
 
 	Check bool   // policy explain: a denial is status 1
 	Store string // policy init: "user" or "workspace"; "" prints
@@ -153,6 +157,17 @@ var Exec = []Flag{
 	{"quiet", "", "print nothing of dshx's own after a failed command", on(func(f *Flags) *bool { return &f.Quiet })},
 	{"dry-run", "", notYet, later("--dry-run")},
 	{"apply", "", notYet, later("--apply")},
+}
+
+// Lines are the further flags of exec without a command.
+var Lines = []Flag{
+	{"unordered", "", "tool calls: write results as calls end, not in the order of the calls", on(func(f *Flags) *bool { return &f.Unordered })},
+}
+
+// Tools are the flags of tools.
+var Tools = []Flag{
+	{"json", "", "print names, descriptions and schemas as JSON", on(func(f *Flags) *bool { return &f.JSON })},
+	{"typescript", "", "print the types of arguments and values", on(func(f *Flags) *bool { return &f.TypeScript })},
 }
 
 // isolation keeps nothing: the ways that this version has are one.

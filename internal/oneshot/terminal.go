@@ -12,6 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// IsTerminal reports whether a descriptor is a terminal.
+func IsTerminal(fd int) bool { return isTerminal(fd) }
+
 func isTerminal(fd int) bool {
 	_, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	return err == nil

@@ -240,7 +240,7 @@ func (s *server) call(r request, size int) bool {
 		if before != nil && !s.o.Unordered {
 			<-before
 		}
-		s.writeThen(reply(r, tool, result), func() {
+		s.writeThen(Reply(r.id, r.tool, r.arguments, tool, result), func() {
 			// Out of the table in one with the writing: an id may be used again
 			// as soon as its result is read, and a cancel that doesn't find the
 			// call is answered behind it.
@@ -259,11 +259,12 @@ func (s *server) call(r request, size int) bool {
 	return true
 }
 
-// reply is the line of a result.
-func reply(r request, tool *pipeline.Tool, result pipeline.Result) any {
-	var card pipeline.Card = pipeline.GenericCard{Title: r.tool, Kind: pipeline.KindOther}
+// Reply is the object of a call's result. id is a JSON value; tool may be nil,
+// for a name that reaches none.
+func Reply(id, name string, arguments []byte, tool *pipeline.Tool, result pipeline.Result) any {
+	var card pipeline.Card = pipeline.GenericCard{Title: name, Kind: pipeline.KindOther}
 	if tool != nil {
-		args, err := pipeline.ParseJSON(r.arguments)
+		args, err := pipeline.ParseJSON(arguments)
 		if err != nil {
 			args, _ = pipeline.ParseJSON([]byte("{}"))
 		}
@@ -278,7 +279,7 @@ func reply(r request, tool *pipeline.Tool, result pipeline.Result) any {
 		Card    pipeline.JSON      `json:"card"`
 		Meta    pipeline.JSON      `json:"meta,omitzero"`
 	}
-	h := head{jsontext.Value(r.id), result.OK()}
+	h := head{jsontext.Value(id), result.OK()}
 	t := tail{result.Content(), pipeline.MarshalCard(card), result.Meta()}
 	if result.OK() {
 		return struct {

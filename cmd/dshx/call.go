@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/dshx/dshx/approval"
+	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/serve/jsonl"
+	"github.com/spf13/cobra"
+)
+
+func newCall() *cobra.Command {
+	return command(&cobra.Command{
+		Use:   "call [flags] TOOL [JSON | -]",
+		Short: "Make one tool call and print its content",
+		Long: `Make one tool call under a policy and print what a model would read of its
+result, or with --json the whole result. The arguments are a JSON object, or
+- for standard input.
+
+Exits 1 where the call fails. A command that exits non-zero is no failure.`,
+		Example: `  dshx call bash '{"command":"make test"}'
+  dshx call --json grep '{"pattern":"TODO","output":"count"}'`,
+	}, operands{min: 1, max: 2}, runCall, cli.JSON, cli.Shared)
+}
+
+func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
+	text := []byte("{}")
+	if len(args) == 2 {
+		text = []byte(args[1])
+		if args[1] == "-" {
+			var err error
+			if text, err = io.ReadAll(io.LimitReader(c.InOrStdin(), jsonl.MaxLine+1)); err != nil {
+				return err
+			}
+			if len(text) > jsonl.MaxLine {
+				return usagef("the arguments on standard input are longer than %d bytes", jsonl.MaxLine)
+			}
+		}
+	}
+	set, err := openTools(c, f)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
+	set.Scope.SetApprover(approval.Never{}) // one call has nobody to ask
+	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
+	err = set.Close()
+	if f.JSON {
+		line, e := pipeline.MarshalValue(jsonl.Reply("1", args[0], text, set.Scope.Lookup(args[0]), result))
+		if e != nil {
+			return e
+		}
+		fmt.Fprintln(c.OutOrStdout(), line)
+	} else {
+		printContent(c, result)
+	}
+	var sig ended
+	switch {
+	case errors.As(context.Cause(ctx), &sig):
+		return statusError(128 + int(sig.Signal))
+	case err != nil:
+		return err
+	case !result.OK():
+		return statusError(exitFailed)
+	}
+	return nil
+}
+
+// printContent prints what a model would read: a failure's on standard error.
+func printContent(c *cobra.Command, r pipeline.Result) {
+	out := c.OutOrStdout()
+	if !r.OK() {
+		out = c.ErrOrStderr()
+		fmt.Fprintf(out, "dshx: %s: %s\n", r.Failure().Code, oneshot.OneLine(r.Failure().Message))
+	}
+	for _, block := range r.Content() {
+		switch {
+		case block.Type() == "image":
+			fmt.Fprintf(out, "[%s, %d bytes]\n", block.MIMEType(), len(block.Data()))
+		case r.OK() || block.Text() != r.Failure().Message:
+			_, _ = io.WriteString(out, block.Text())
+			if t := block.Text(); t != "" && t[len(t)-1] != '\n' {
+				_, _ = io.WriteString(out, "\n")
+			}
+		}
+	}
+}
+

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/internal/toolset"
+	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/serve/jsonl"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// ended is the signal that ends a server, as the cause of its context.
+type ended struct{ unix.Signal }
+
+func (e ended) Error() string { return e.String() }
+
+// untilSignal is a context that SIGINT, SIGTERM and SIGHUP end.
+func untilSignal(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	signal.Ignore(unix.SIGPIPE) // a write that fails says it
+	go func() {
+		if s, ok := <-signals; ok {
+			cancel(ended{s.(unix.Signal)})
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(signals); cancel(nil) }
+}
+
+// openTools puts the policy of the flags in force and registers the tools.
+func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
+	f.Request.Environ = os.Environ()
+	set, err := toolset.Open(f.Request, toolset.Options{RequireFull: f.RequireFull, Faults: func(fault pipeline.Fault) {
+		fmt.Fprintf(c.ErrOrStderr(), "dshx: internal error in %s %s: %s\n", fault.Stage, fault.Name, oneshot.OneLine(fmt.Sprint(fault.Value)))
+	}})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range set.Notices() {
+		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(n.Text))
+	}
+	return set, nil
+}
+
+// serveLines is exec without a command.
+func serveLines(c *cobra.Command, f *cli.Flags) error {
+	set, err := openTools(c, f)
+	if err != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(err.Error()))
+		_, exit := oneshot.Classify(err)
+		return statusError(exit)
+	}
+	ctx, stop := untilSignal(context.Background())
+	defer stop()
+	err = jsonl.Serve(ctx, c.InOrStdin(), c.OutOrStdout(), jsonl.Options{
+		Scope: set.Scope, Unordered: f.Unordered, Ask: set.Asks(), Events: set.JobEvents,
+	})
+	closing := set.Close()
+	var sig ended
+	switch {
+	case err == nil && closing == nil:
+		return nil
+	case err == nil:
+		err = closing
+	case errors.As(err, &sig):
+		return statusError(128 + int(sig.Signal))
+	case errors.Is(err, jsonl.ErrClosed):
+		return statusError(128 + int(unix.SIGTERM))
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(err.Error()))
+	return statusError(exitFailed)
+}

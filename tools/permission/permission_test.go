@@ -1,0 +1,137 @@
+package permission
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/sandbox"
+	"github.com/dshx/dshx/sandboxpolicy"
+)
+
+type writeArgs struct {
+	Args
+	Path string `json:"path"`
+}
+
+type writeValue struct {
+	Wrote bool `json:"wrote"`
+}
+
+type answer pipeline.Answer
+
+func (a answer) Approve(context.Context, pipeline.Question) pipeline.Answer { return pipeline.Answer(a) }
+
+// What is approved holds for the one call, and the kernel holds it.
+func TestPermissions_WidenOneCall(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, outside := filepath.Join(base, "ws"), filepath.Join(base, "outside")
+	for _, d := range []string{ws, outside} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := sandboxpolicy.Request{Workspace: ws, Cwd: ws, NoConfig: true, Environ: []string{"HOME=" + base, "PATH=" + os.Getenv("PATH")}}
+	scope, err := sandbox.Open(req)
+	if err != nil {
+		t.Skipf("no sandbox here: %v", err)
+	}
+	defer scope.Close()
+	scopes := &Scopes{Base: scope, Request: req}
+	tool, err := pipeline.Define(pipeline.Spec[writeArgs, writeValue]{
+		Name: "touch", Description: "makes a file",
+		Execute: func(_ context.Context, a writeArgs, c *pipeline.Call) (writeValue, error) {
+			s, release, err := scopes.For(c)
+			if err != nil {
+				return writeValue{}, err
+			}
+			defer release()
+			err = s.Do(func() error { return os.WriteFile(a.Path, nil, 0o644) })
+			return writeValue{err == nil}, nil
+		},
+		Render: func(writeArgs, writeValue) []pipeline.Content { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pipeline.New(pipeline.Options{})
+	if _, err := p.Register(tool); err != nil {
+		t.Fatal(err)
+	}
+	p.PreExecute("permissions", Listener(scope.Policy()))
+	call := func(args string) pipeline.Result {
+		return p.Call(context.Background(), pipeline.Request{ID: "1", Name: "touch", Args: []byte(args)})
+	}
+	wrote := func(r pipeline.Result) bool { return r.Value().String() == `{"wrote":true}` }
+	plain := `{"path":"` + outside + `/a"}`
+	more := `{"path":"` + outside + `/a","sandbox_permissions":{"write":["../outside"]},"justification":"to build"}`
+	inside := `{"path":"` + ws + `/a","sandbox_permissions":{"write":["sub"]}}`
+
+	if wrote(call(plain)) {
+		t.Fatal("control: the file can be written without asking")
+	}
+	if r := call(more); r.OK() || r.Failure().Code != pipeline.CodeApprovalUnavailable {
+		t.Errorf("nobody to ask: %v", r.Failure())
+	}
+	if r := call(inside); !wrote(r) {
+		t.Errorf("what the policy gives needs no question: %v", r.Failure())
+	}
+	p.SetApprover(answer(pipeline.Rejected))
+	if r := call(more); r.OK() || r.Failure().Code != pipeline.CodeApprovalRejected || !strings.Contains(r.Failure().Message, outside) || !strings.Contains(r.Failure().Message, "to build") {
+		t.Errorf("rejected: %v", r.Failure())
+	}
+	p.SetApprover(answer(pipeline.AllowedOnce))
+	if r := call(more); !wrote(r) {
+		t.Errorf("approved: %v, %s", r.Failure(), r.Value())
+	}
+	if wrote(call(plain)) {
+		t.Error("the next call can still write")
+	}
+	// A refusal for another reason is not asked about.
+	p.PreExecute("denies", func(context.Context, *pipeline.Call, func() pipeline.Decision) pipeline.Decision {
+		return pipeline.Deny{Reason: "no"}
+	})
+	if r := call(more); r.OK() || r.Failure().Code != pipeline.CodeDenied {
+		t.Errorf("denied: %v", r.Failure())
+	}
+}
+
+func TestBeyond(t *testing.T) {
+	ws := t.TempDir()
+	policy := func(preset string, network sandboxpolicy.Network) *sandboxpolicy.Policy {
+		p, _, err := sandbox.Resolve(sandboxpolicy.Request{Preset: preset, Workspace: ws, Cwd: ws, Network: network, NoConfig: true, Environ: []string{"HOME=/nonexistent"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	write, read, full := policy("workspace-write", ""), policy("read-only", ""), policy("danger-full-access", "")
+	for _, tt := range []struct {
+		policy *sandboxpolicy.Policy
+		asked  Permissions
+		more   bool
+	}{
+		{write, Permissions{}, false},
+		{write, Permissions{Write: []string{"."}}, false},
+		{write, Permissions{Write: []string{"/etc"}}, true},
+		{write, Permissions{Read: []string{"/usr"}}, false},
+		{write, Permissions{Network: "loopback"}, true},
+		{policy("workspace-write", "full"), Permissions{Network: "loopback"}, false},
+		{write, Permissions{Preset: "workspace-write"}, false},
+		{read, Permissions{Preset: "workspace-write"}, true},
+		{read, Permissions{Write: []string{"."}}, true},
+		{write, Permissions{Preset: "danger-full-access"}, true},
+		{full, Permissions{Preset: "danger-full-access", Network: "full", Write: []string{"/etc"}}, false},
+	} {
+		more, err := beyond(&tt.asked, tt.policy)
+		if err != nil || more.none() == tt.more {
+			t.Errorf("%s wants %q: beyond %q, %v", tt.policy.Preset(), tt.asked.String(), more.String(), err)
+		}
+	}
+}
