@@ -86,7 +86,7 @@ func (q *Queue) Submit(ctx context.Context, req Request) *Pending {
 // parallel classifies a request. Whatever is wrong with it makes it exclusive.
 func (s *Scope) parallel(req Request) bool {
 	tool := s.Lookup(req.Name)
-	if tool == nil || !tool.canParallel {
+	if tool == nil || tool.parallel == "never" {
 		return false
 	}
 	text := req.Args

@@ -39,8 +39,10 @@ type Spec[A, V any] struct {
 
 	// Timeout bounds the body; 0 for no bound.
 	Timeout time.Duration
-	// ConcurrencySafe reports whether a call with these arguments may run
-	// beside others. It is pure. Without it, and in every doubt, it may not.
+	// Parallel says that every call may run beside others. Without it
+	// ConcurrencySafe reports it of a call with these arguments; it is pure.
+	// Without either, and in every doubt, a call may not.
+	Parallel        bool
 	ConcurrencySafe func(args A) bool
 
 	// PresentCall and PresentResult give the cards; nil and a nil Card stand
@@ -69,7 +71,7 @@ type Tool struct {
 	parameters, output       *Schema
 	timeout                  time.Duration
 	deferred                 bool
-	canParallel              bool
+	parallel                 string // "always", "never", "by-arguments"
 
 	execute       func(ctx context.Context, c *Call) Outcome
 	replace       func(c *Call, value JSON) Outcome
@@ -149,7 +151,15 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 	t := &Tool{
 		name: spec.Name, title: spec.Title, description: spec.Description, hints: spec.Hints,
 		parameters: params, output: output, timeout: spec.Timeout, deferred: spec.DeferLoading,
-		canParallel: spec.ConcurrencySafe != nil, project: spec.ProjectContent, finalize: spec.FinalizeContent,
+		parallel: "never", project: spec.ProjectContent, finalize: spec.FinalizeContent,
+	}
+	switch {
+	case spec.Parallel && spec.ConcurrencySafe != nil:
+		return nil, fmt.Errorf("tool %s: Parallel and ConcurrencySafe exclude each other", spec.Name)
+	case spec.Parallel:
+		t.parallel = "always"
+	case spec.ConcurrencySafe != nil:
+		t.parallel = "by-arguments"
 	}
 	// outcome validates and renders a value.
 	outcome := func(args A, value V) Outcome {
@@ -206,11 +216,8 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 		return outcome(args, v)
 	}
 	t.safe = func(args JSON) bool {
-		if spec.ConcurrencySafe == nil {
-			return false
-		}
 		a, err := decode(args)
-		return err == nil && spec.ConcurrencySafe(a)
+		return err == nil && (spec.Parallel || spec.ConcurrencySafe != nil && spec.ConcurrencySafe(a))
 	}
 	// Presentation takes what can be decoded of old and malformed arguments.
 	t.presentCall = func(args JSON) Card {
@@ -304,7 +311,7 @@ func (t *Tool) Description() string { return t.description }
 // ConcurrencySafe reports whether a call with these arguments may run beside
 // others: only where the tool says so of arguments that are valid.
 func (t *Tool) ConcurrencySafe(args JSON) (safe bool) {
-	if !t.canParallel {
+	if t.parallel == "never" {
 		return false
 	}
 	defer func() {
@@ -314,6 +321,10 @@ func (t *Tool) ConcurrencySafe(args JSON) (safe bool) {
 	}()
 	return t.parameters.Validate(args) == nil && t.safe(args)
 }
+
+// Parallel is "always", "never", or "by-arguments": which calls may run beside
+// others.
+func (t *Tool) Parallel() string { return t.parallel }
 
 // PresentCall is the card of a call that has no result yet. It is total.
 func (t *Tool) PresentCall(args JSON) (card Card) {
