@@ -133,12 +133,12 @@ func oracle(o Options) map[string]libCall {
 		0xc0506617, 0xc0406618, 0xc0406619)
 	if super != allow {
 		ioctls = append(ioctls, ints(super, 1, 0x40086602, 0x40046602, 0x401c5820, 0x40087602, 0x40047602,
-			0x40086604, 0x40046604, 0x800c6613, 0x40806685, 0x40047211)...)
+			0x40086604, 0x40046604, 0x800c6613, 0x40806685, 0x40047211, 0x5410)...)
 	}
-	fcntl := plain(allow)
+	fcntl := libCall{otherwise: allow, rules: ints(eperm, 1, 1024)}
 	if o.Signals {
 		ioctls = append(ioctls, ints(eperm, 1, 0x8901, 0x8902, 0x5452)...)
-		fcntl.rules = append(ints(eperm, 1, 8, 15, 10), libRule{eperm, and{isInt(1, 4), masked(2, 0x2000, 0x2000)}})
+		fcntl.rules = append(ints(eperm, 1, 1024, 8, 15, 10), libRule{eperm, and{isInt(1, 4), masked(2, 0x2000, 0x2000)}})
 	}
 
 	// 0x870ff700 and the rest: all but THREAD, FS, SIGHAND, VM, FILES, SYSVSEM.
@@ -216,6 +216,7 @@ func oracle(o Options) map[string]libCall {
 		"listen":             plain(when(o.Network == NetLoopback, super)),
 		"clone":              {otherwise: allow, rules: anyBit(refuse(unix.EPERM), 0, 0x7e020000)},
 		"unshare":            unshare,
+		"setpgid":            pid(1),
 		"setpriority":        prio(0),
 		"ioprio_set":         prio(1),
 		"sched_setaffinity":  pid(0),

@@ -15,7 +15,8 @@
 // SECCOMP_USER_NOTIF_FLAG_CONTINUE, which lets the kernel read the arguments
 // again (seccomp_unotify(2) says it is no security boundary), is used for the
 // scheduling and signal families, where the verdict depends on the integers in
-// the registers, and for making, opening, renaming and removing files, which
+// the registers (but for the caller's own process group, which a thread can
+// change meanwhile: there each member is served by itself), and for making, opening, renaming and removing files, which
 // Landlock judges in any case.
 //
 // Of these it performs a few that Landlock would refuse: those on the names of
@@ -41,7 +42,7 @@
 //     (the kernel's choice; from then on WAIT_KILLABLE_RECV keeps it whole).
 //   - SO_PEERCRED and SCM_CREDENTIALS name this process, not the caller, as
 //     the one who connected or sent, and so does siginfo of
-//     pidfd_send_signal; user and group are the same.
+//     pidfd_send_signal and of kill(0); user and group are the same.
 //   - A caller blocked in connect or sendmsg answers a signal within a tenth of
 //     a second, not at once. A blocking stream socket has O_NONBLOCK set for the
 //     microseconds of its connect.
