@@ -1,16 +1,14 @@
 package bash
 
 import (
-	"encoding/base64"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/dshx/dshx/internal/result"
 	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/tools/internal/plain"
 )
 
 const (
@@ -31,28 +29,12 @@ func render(a Args, v Value) []pipeline.Content {
 		}
 		return []pipeline.Content{pipeline.Text(text + "]")}
 	}
-	facts := limit(strings.Join(facts(v), "\n"), maxFacts)
-	out, errs := readable(v.Stdout, v.Encoding), readable(v.Stderr, v.Encoding)
-	// Each stream may take what the other leaves, and half in any case.
-	room := maxContent - len(facts) - 2
-	if len(out)+len(errs) > room {
-		half := room / 2
-		out, errs = limit(out, max(half, room-len(errs))), limit(errs, max(half, room-len(out)))
+	text := plain.Fit(maxContent, plain.Text(v.Stdout, v.Encoding == result.Base64), plain.Text(v.Stderr, v.Encoding == result.Base64),
+		plain.Limit(strings.Join(facts(v), "\n"), maxFacts))
+	if text == "" {
+		text = "[no output]"
 	}
-	var b strings.Builder
-	for _, s := range [...]string{out, errs, facts} {
-		if s == "" {
-			continue
-		}
-		if n := b.Len(); n > 0 && b.String()[n-1] != '\n' {
-			b.WriteByte('\n')
-		}
-		b.WriteString(s)
-	}
-	if b.Len() == 0 {
-		b.WriteString("[no output]")
-	}
-	return []pipeline.Content{pipeline.Text(b.String())}
+	return []pipeline.Content{pipeline.Text(text)}
 }
 
 // facts are lines about how the command ended.
@@ -89,9 +71,9 @@ func facts(v Value) (out []string) {
 			say("and %d more denials", len(v.Sandbox.Denials)-i)
 			break
 		}
-		text := fmt.Sprintf("denied %s %s (%s)", d.Operation, line(d.Target), line(d.Rule.Text))
+		text := fmt.Sprintf("denied %s %s (%s)", d.Operation, plain.Line(d.Target), plain.Line(d.Rule.Text))
 		if d.Remedy != "" {
-			text += ": " + line(d.Remedy)
+			text += ": " + plain.Line(d.Remedy)
 		}
 		say("%s", text)
 	}
@@ -103,9 +85,9 @@ func facts(v Value) (out []string) {
 		if told++; told > maxDenials {
 			break
 		}
-		text := line(n.Text)
+		text := plain.Line(n.Text)
 		if n.Path != "" {
-			text = line(n.Path) + ": " + text
+			text = plain.Line(n.Path) + ": " + text
 		}
 		say("%s", text)
 	}
@@ -130,88 +112,6 @@ func cut(v Value) string {
 		}
 	}
 	return text + "; " + what + strings.Join(paths, " and ")
-}
-
-// line makes one line of a text that may hold anything.
-func line(s string) string {
-	if i := strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }); i < 0 {
-		return s
-	}
-	q := strconv.Quote(s)
-	return q[1 : len(q)-1]
-}
-
-// escapes are the control sequences of terminals: ECMA-48, 5.4 and 8.3.89.
-var escapes = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])")
-
-// readable is a stream as a model reads it: without what only a terminal
-// understands, and with bytes that are no UTF-8 spelt out, unless there is
-// little else.
-func readable(s, encoding string) string {
-	if encoding == result.Base64 {
-		raw, err := base64.StdEncoding.DecodeString(s)
-		if err != nil {
-			return ""
-		}
-		var ok bool
-		if s, ok = spell(raw); !ok {
-			return fmt.Sprintf("[%d bytes that are no text; the value has them in base64]\n", len(raw))
-		}
-	}
-	if strings.ContainsRune(s, '\x1b') {
-		s = escapes.ReplaceAllString(s, "")
-	}
-	return strings.ReplaceAll(s, "\r\n", "\n")
-}
-
-// spell writes bytes that are no UTF-8 as \xNN. ok is false for what is mostly
-// that, or has NUL bytes: no text in any encoding of files.
-func spell(raw []byte) (s string, ok bool) {
-	if utf8.Valid(raw) {
-		return string(raw), true
-	}
-	var b strings.Builder
-	bad := 0
-	for len(raw) > 0 {
-		r, n := utf8.DecodeRune(raw)
-		switch {
-		case r == 0:
-			return "", false
-		case r == utf8.RuneError && n == 1:
-			bad++
-			fmt.Fprintf(&b, `\x%02x`, raw[0])
-		default:
-			b.Write(raw[:n])
-		}
-		raw = raw[n:]
-	}
-	return b.String(), bad < 16 || bad < b.Len()/16
-}
-
-// limit keeps both ends of a text, cut between runes, in at most most bytes.
-func limit(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	const note = "\n[… %d bytes left out here …]\n"
-	keep := max(most-len(note)-20, 0) / 2
-	head, tail := s[:keep], s[len(s)-keep:]
-	if i := strings.LastIndexByte(head, '\n'); i > len(head)/2 {
-		head = head[:i]
-	}
-	for len(tail) > 0 && !utf8.RuneStart(tail[0]) {
-		tail = tail[1:]
-	}
-	if i := strings.IndexByte(tail, '\n'); i >= 0 && i < len(tail)/2 {
-		tail = tail[i+1:]
-	}
-	for len(head) > 0 {
-		if r, n := utf8.DecodeLastRuneInString(head); r != utf8.RuneError || n > 1 {
-			break
-		}
-		head = head[:len(head)-1]
-	}
-	return head + fmt.Sprintf(note, len(s)-len(head)-len(tail)) + tail
 }
 
 // presentCall is the card of a call that has no result yet.
@@ -240,7 +140,7 @@ func presentResult(a Args, r pipeline.Result) pipeline.Card {
 		c.Output = "job " + v.JobID
 		return c
 	}
-	out, errs := readable(v.Stdout, v.Encoding), readable(v.Stderr, v.Encoding)
+	out, errs := plain.Text(v.Stdout, v.Encoding == result.Base64), plain.Text(v.Stderr, v.Encoding == result.Base64)
 	if out != "" && errs != "" && !strings.HasSuffix(out, "\n") {
 		out += "\n"
 	}
