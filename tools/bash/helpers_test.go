@@ -2,7 +2,9 @@ package bash
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -48,8 +50,12 @@ func newWorld(t testing.TB, opts ...option) *world {
 	req := sandboxpolicy.Request{Workspace: w.work, Cwd: w.work, NoConfig: true,
 		Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + base + "/home", "BASH_ENV=" + w.work + "/rc"}}
 	jo := jobs.Options{Dir: base + "/jobs"}
-	var spills []string
-	o := Options{}
+	spill, err := sandbox.Spill(w.work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Read = []string{spill}
+	o := Options{SpillDir: spill}
 	for _, f := range opts {
 		f(&req, &jo, &o)
 	}
@@ -61,14 +67,6 @@ func newWorld(t testing.TB, opts ...option) *world {
 	}
 	w.owner = w.reg.Owner("test")
 	o.Domains, o.Jobs = &permission.Scopes{Base: w.scope, Request: req}, w.owner
-	if o.Spill == nil {
-		// The real place, emptied at the end: it is kept for a week.
-		o.Spill = func() (string, error) {
-			dir, err := sandbox.Spill(w.work)
-			spills = append(spills, dir)
-			return dir, err
-		}
-	}
 	w.root = pipeline.New(pipeline.Options{})
 	if w.tool, err = New(o); err != nil {
 		t.Fatal(err)
@@ -83,9 +81,7 @@ func newWorld(t testing.TB, opts ...option) *world {
 		if err := w.scope.Close(); err != nil {
 			t.Errorf("the scope's end: %v", err)
 		}
-		for _, dir := range spills {
-			_ = os.RemoveAll(dir)
-		}
+		_ = os.RemoveAll(spill) // it would be kept for a week
 	})
 	return w
 }
@@ -220,3 +216,13 @@ func zombies() (out []string) {
 	}
 	return out
 }
+
+type noDomain struct{}
+
+func (noDomain) For(*pipeline.Call) (*sandbox.Scope, func(), error) {
+	return nil, nil, &sandbox.UnavailableError{Reason: "no Landlock"}
+}
+
+func jsonUnmarshal(b []byte, into any) error { return json.Unmarshal(b, into) }
+
+func sum(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }

@@ -42,10 +42,12 @@ type Options struct {
 	Domains Domains
 	// Jobs has the jobs of the calls.
 	Jobs *jobs.Owner
-	// Spill makes a private directory for the output of one call that is too
-	// long, outside of the workspace and readable in the call's domain; nil:
-	// sandbox.Spill.
-	Spill func() (string, error)
+	// SpillDir is a private directory (sandbox.Spill makes one) in which each
+	// call whose output is too long gets a directory of its own. It should be in
+	// the Read of the request that the domains are opened with, since what is
+	// private to a run is refused to commands otherwise. "": one is made for each
+	// call, which people can read, and no command or file tool.
+	SpillDir string
 	// KillAfter is the time between SIGTERM and SIGKILL; 0:
 	// sandbox.DefaultKillAfter.
 	KillAfter time.Duration
@@ -283,10 +285,10 @@ func directory(p *sandboxpolicy.Policy, workdir string) (string, error) {
 }
 
 func (t *tool) spill(scope *sandbox.Scope) func() (string, error) {
-	if t.o.Spill != nil {
-		return t.o.Spill
+	if t.o.SpillDir == "" {
+		return func() (string, error) { return sandbox.Spill(scope.Policy().Workspace()) }
 	}
-	return func() (string, error) { return sandbox.Spill(scope.Policy().Workspace()) }
+	return func() (string, error) { return os.MkdirTemp(t.o.SpillDir, "bash-") } // 0700
 }
 
 // valid makes a name that is no UTF-8 fit for JSON.
