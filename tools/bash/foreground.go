@@ -195,7 +195,11 @@ func (t *tool) rest(ctx context.Context, a *Args, r *run) *leftBehind {
 	err := r.cmd.AwaitTree(soon)
 	cancel()
 	pids := r.pids()
-	if err == nil || len(pids) == 0 {
+	if err != nil && len(pids) == 0 { // at the last moment
+		r.endAll()
+		err = nil
+	}
+	if err == nil {
 		r.takeRest()
 		return nil
 	}

@@ -226,3 +226,9 @@ func (noDomain) For(*pipeline.Call) (*sandbox.Scope, func(), error) {
 func jsonUnmarshal(b []byte, into any) error { return json.Unmarshal(b, into) }
 
 func sum(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
+
+type (
+	requestT    = sandboxpolicy.Request
+	jobOptions  = jobs.Options
+	readOptions = jobs.ReadOptions
+)
