@@ -367,14 +367,15 @@ func (t *tools) input() (*pipeline.Tool, error) {
 			}
 			return v, failure(err)
 		},
-		Render: func(a InputArgs, v InputValue) []pipeline.Content {
-			s := fmt.Sprintf("[%s took %d bytes]", v.Job.ID, v.Bytes)
-			if v.Bytes < len(a.Text) {
-				s = fmt.Sprintf("[%s took %d of %d bytes and does not read; give it the rest later]", v.Job.ID, v.Bytes, len(a.Text))
-			}
-			return text(s)
-		},
+		Render:        renderInput,
 		PresentCall:   present,
 		PresentResult: func(a InputArgs, _ pipeline.Result) pipeline.Card { return present(a) },
 	})
+}
+
+func renderInput(a InputArgs, v InputValue) []pipeline.Content {
+	if v.Bytes < len(a.Text) {
+		return text(fmt.Sprintf("[%s took %d of %d bytes and does not read; give it the rest later]", v.Job.ID, v.Bytes, len(a.Text)))
+	}
+	return text(fmt.Sprintf("[%s took %d bytes]", v.Job.ID, v.Bytes))
 }
