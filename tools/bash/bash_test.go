@@ -547,7 +547,7 @@ func TestPty(t *testing.T) {
 func TestBackground(t *testing.T) {
 	w := newWorld(t)
 	r := w.call(context.Background(), object{"command": "for i in $(seq 20); do echo $i; sleep 0.01; done; printf end; exit 3", "run_in_background": true, "description": "count"}, nil)
-	if r.Value().String() != `{"kind":"background","jobId":"bash-1","command":"for i in $(seq 20); do echo $i; sleep 0.01; done; printf end; exit 3","cwd":"`+w.work+`"}` {
+	if r.Value().String() != `{"kind":"background","jobId":"bash-1","command":"for i in $(seq 20); do echo $i; sleep 0.01; done; printf end; exit 3","cwd":"`+w.work+`","timeoutMs":null}` {
 		t.Errorf("%s", r.Value())
 	}
 	if !strings.Contains(content(r), "bash-1") {

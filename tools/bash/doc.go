@@ -14,13 +14,18 @@
 // The call answers when the shell has exited, whoever still holds its output.
 // What was printed until then is its output; both ends of each stream are kept
 // in memory, and the whole goes to files once it is too long. Processes that
-// live on get a moment to end. If they don't, they become a job together with
+// live on get a moment, 50 ms, to end. If they don't, they become a job together with
 // the other ends of their pipes, and what they print from then on is the job's
 // output. Where no job can be had, they are ended, and the result says so.
 //
 // A timeout and a cancelled call end the whole tree, what left its session
 // included: SIGTERM, and SIGKILL after five seconds. No process, descriptor or
 // goroutine of a call is left when it has answered, but for those of its job.
+//
+// Standard input is /dev/null, or the text of the call and then its end. On a
+// terminal it is that text, echoed as typed text is, and one end-of-file
+// character; both streams are one there. Without a terminal of its own the
+// command has none at all: the caller's is in another session.
 //
 // # What it does not do
 //

@@ -71,12 +71,14 @@ type Args struct {
 }
 
 // Value is the tool's canonical value. In the background Ended is nil, and its
-// members are left out.
+// members are left out; Cwd and TimeoutMs stand for those of Ended in both.
 type Value struct {
 	Kind    string `json:"kind"`
 	JobID   string `json:"jobId,omitzero"` // in the background only
 	Command string `json:"command"`
 	Cwd     string `json:"cwd"`
+	// TimeoutMs is the timeout that applied; nil in the background.
+	TimeoutMs *int64 `json:"timeoutMs"`
 	*result.Ended
 }
 
@@ -96,12 +98,12 @@ func outputSchema() (*pipeline.Schema, error) {
 		return &pipeline.Schema{Types: []string{"string"}, Description: doc, Enum: enum}
 	}
 	s := &pipeline.Schema{Types: []string{"object"}, Properties: []pipeline.Property{
-		{Name: "kind", Schema: text("what follows cwd is in the foreground only", Foreground, Background), Required: true},
+		{Name: "kind", Schema: text("the background has cwd and timeoutMs, and nothing that follows", Foreground, Background), Required: true},
 		{Name: "jobId", Schema: text("in the background only")},
 		{Name: "command", Schema: text(""), Required: true},
 	}}
 	for _, p := range ended.Properties {
-		p.Required = p.Name == "cwd"
+		p.Required = p.Name == "cwd" || p.Name == "timeoutMs"
 		s.Properties = append(s.Properties, p)
 	}
 	return s, nil
@@ -175,6 +177,9 @@ func (t *tool) execute(ctx context.Context, a Args, call *pipeline.Call) (Value,
 		return Value{}, err
 	}
 	v.Ended, err = t.foreground(ctx, &a, p, timeout(a.TimeoutMs), call)
+	if v.Ended != nil {
+		v.TimeoutMs = v.Ended.TimeoutMs
+	}
 	var partial *pipeline.Partial
 	if errors.As(err, &partial) {
 		partial.Value = v
