@@ -41,6 +41,11 @@ type Cmd struct {
 	ExtraFiles []*os.File
 	PassFD     []int
 
+	// Session makes the command the leader of a session of its own: it has no
+	// controlling terminal, the caller's included, and is in nobody's process
+	// group. With Terminal it makes no difference.
+	Session bool
+
 	// Terminal, when set, gives the command a terminal of its own as its
 	// standard streams and controlling terminal. Stdin, Stdout and Stderr
 	// must be nil: the caller copies between them and Terminal.Master.
@@ -257,6 +262,7 @@ func (c *Cmd) Start() error {
 	plan := &spawn.Command{
 		Path: path, Argv: c.Args, Env: env, Dir: dirfd, Ruleset: -1, Terminal: -1,
 		Secret: c.domain.secret, ResetSignals: c.domain.reset, Ignored: c.domain.ignored, Limits: limits(p.Limits()),
+		Setsid: c.Session,
 	}
 	if c.domain.ruleset != nil {
 		plan.Ruleset = c.domain.ruleset.FD
@@ -672,6 +678,9 @@ func (c *Cmd) await() (unix.WaitStatus, error) {
 			}
 		}
 	}
+	// Without a thread as long as it runs, since the Go runtime never ends one.
+	// The number is this process's own until the status is taken.
+	_ = proctree.AwaitExit(context.Background(), c.Process.Pid, 0, 0)
 	// Without taking the status, which keeps the number this process's own until
 	// no signal can be on its way to it.
 	for {
@@ -768,6 +777,8 @@ func (c *Cmd) Tree() []int {
 	root := c.Process.Pid
 	if c.exclusive {
 		root = unix.Getpid()
+	} else if c.Process.done() {
+		return nil // the number may be another's, and orphans can't be told
 	}
 	pids := proctree.Descendants(root)
 	out := pids[:0]

@@ -67,8 +67,10 @@ type Domain struct {
 	byMark  map[uint64]*Cmd
 	first   sync.Once // what comes with the first command
 	notices []sandboxpolicy.Notice
-	anyone  recorder // denials that belong to no command
-	do      doPool
+	// What the enforcement is does not change; to find out takes the whole policy.
+	enforced *Enforcement
+	anyone   recorder // denials that belong to no command
+	do       doPool
 }
 
 // NewDomain puts a policy in force. Close ends it, and with it every command
@@ -419,7 +421,16 @@ func (d *Domain) killAll(sig unix.Signal) bool {
 func (d *Domain) Policy() *sandboxpolicy.Policy { return d.policy }
 
 // Enforcement says what of the policy is enforced here.
-func (d *Domain) Enforcement() Enforcement { return d.state.enforcement() }
+func (d *Domain) Enforcement() Enforcement {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.enforced == nil {
+		d.enforced = new(d.state.enforcement())
+	}
+	e := *d.enforced
+	e.Mechanisms, e.Gaps = append([]string{}, e.Mechanisms...), append([]Gap{}, e.Gaps...)
+	return e
+}
 
 // Notices are what the caller should know about how the policy was put in
 // force.
@@ -504,9 +515,12 @@ func (d *Domain) shutDown() {
 // denied is the supervisor's report of a refusal.
 func (d *Domain) denied(s supervise.Denial) {
 	den := Denial{Operation: s.Op, Target: s.Target, Resolved: s.Resolved, Rule: s.Rule, Evidence: "supervisor", Remedy: s.Remedy}
+	mark := proctree.MarkOf(s.PID)
 	d.mu.Lock()
-	c := d.byMark[proctree.MarkOf(s.PID)]
-	if c == nil && len(d.byMark) == 1 {
+	c := d.byMark[mark]
+	// Without a mark it can only be the one command that there is. With one it
+	// may be what an earlier command left behind, which is nobody else's.
+	if c == nil && mark == 0 && len(d.byMark) == 1 {
 		for _, only := range d.byMark {
 			c = only
 		}

@@ -48,6 +48,9 @@ func (s *Spill) write(f *os.File, b []byte) {
 		s.complete = s.complete && len(b) == 0
 		return
 	}
+	if !s.complete {
+		return // what a file holds is a beginning, without gaps
+	}
 	if room := SpillLimit - s.written; int64(len(b)) > room {
 		b, s.complete = b[:room], false
 	}
@@ -176,16 +179,21 @@ func cutEnd(b []byte) []byte {
 	if i := bytes.LastIndexByte(b, '\n'); i >= len(b)/2 {
 		return b[:i+1]
 	}
-	// At most three bytes of a rune that was cut can stand at the end.
+	return b[:len(b)-Incomplete(b)]
+}
+
+// Incomplete is how many bytes at the end of b begin a rune and lack its rest:
+// three at most.
+func Incomplete(b []byte) int {
 	for k := 1; k <= min(utf8.UTFMax-1, len(b)); k++ {
 		if c := b[len(b)-k]; utf8.RuneStart(c) {
 			if !utf8.FullRune(b[len(b)-k:]) {
-				return b[:len(b)-k]
+				return k
 			}
 			break
 		}
 	}
-	return b
+	return 0
 }
 
 func cutStart(b []byte) []byte {

@@ -65,6 +65,17 @@ var table = []row{
 	{importer: "./jobs", imported: "net", reason: "it connects to nothing"},
 	{importer: "./jobs", imported: "golang.org/x/sys/...", reason: "it makes no system calls but those of files"},
 
+	// Tools are beside each other; what they share has packages of its own.
+	{importer: "./tools/bash", imported: "./tools/fs/...", reason: "tools do not know each other"},
+	{importer: "./tools/bash", imported: "./tools/jobs", reason: "tools do not know each other: both know jobs.Owner"},
+	{importer: "./tools/bash", imported: "os/exec", reach: directly, reason: "what it runs, it runs in a domain"},
+	{importer: "./tools/jobs", imported: "./tools/bash", reason: "tools do not know each other: both know jobs.Owner"},
+	{importer: "./tools/jobs", imported: "./sandbox/...", reason: "whatever a job is, it is followed and ended through jobs"},
+	{importer: "./tools/internal/plain", imported: "./...", reason: "text in, text out"},
+	{importer: "./tools/...", imported: "./internal/oneshot", reason: "exec is a front door; what it shares with tools is in internal/result"},
+	{importer: "./internal/oneshot", imported: "./pipeline", reason: "exec runs a command and makes no tool calls"},
+	{importer: "./internal/result", imported: "./pipeline", reason: "exec uses it, and makes no tool calls"},
+
 	// One mechanism each, joined by sandbox alone: see TestMechanisms_DoNotKnowEachOther.
 	{importer: "./sandbox/internal/seccomp", imported: "./sandboxpolicy", reason: "a filter is made from options; it knows no policy"},
 	{importer: "./sandbox/internal/spawn", imported: "./sandboxpolicy", reason: "a start is a list of system calls; it knows no policy"},

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"unicode/utf8"
 
-	"github.com/dshx/dshx/internal/capture"
+	"github.com/dshx/dshx/internal/result"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"golang.org/x/sys/unix"
@@ -44,70 +43,14 @@ type exitedFacts struct {
 
 // value is what --json prints: the canonical value of bash for an argv.
 type value struct {
-	Kind        string       `json:"kind"`
-	Argv        []string     `json:"argv,omitempty"`
-	ArgvBase64  []string     `json:"argvBase64,omitempty"`
-	Cwd         string       `json:"cwd"`
-	ExitCode    *int         `json:"exitCode"`
-	Signal      *string      `json:"signal"`
-	TimedOut    bool         `json:"timedOut"`
-	TimeoutMs   *int64       `json:"timeoutMs"`
-	Stdout      string       `json:"stdout"`
-	Stderr      string       `json:"stderr"`
-	StdoutBytes int64        `json:"stdoutBytes"`
-	StderrBytes int64        `json:"stderrBytes"`
-	Truncated   bool         `json:"truncated"`
-	Encoding    string       `json:"encoding"`
-	Spill       *spill       `json:"spill"`
-	DurationMs  int64        `json:"durationMs"`
-	Limit       *limit       `json:"limit"`
-	Changes     any          `json:"changes"`
-	LeftBehind  *leftBehind  `json:"leftBehind"`
-	Sandbox     sandboxFacts `json:"sandbox"`
+	Kind       string   `json:"kind"`
+	Argv       []string `json:"argv,omitempty"`
+	ArgvBase64 []string `json:"argvBase64,omitempty"`
+	result.Ended
 }
 
-type spill struct {
-	Stdout   *string `json:"stdout"`
-	Stderr   *string `json:"stderr"`
-	Bytes    int64   `json:"bytes"`
-	Complete bool    `json:"complete"`
-}
-
-type limit struct {
-	Name  string `json:"name"`
-	Value any    `json:"value"`
-}
-
-type leftBehind struct {
-	JobID *string `json:"jobId"`
-	Pids  []int   `json:"pids"`
-}
-
-type sandboxFacts struct {
-	Enforcement sandbox.Enforcement    `json:"enforcement"`
-	Denials     []sandbox.Denial       `json:"denials"`
-	Notices     []sandboxpolicy.Notice `json:"notices"`
-}
-
-// captured is the output of a command whose result is printed as JSON.
-type captured struct {
-	stdout, stderr *capture.Stream
-	spill          *capture.Spill
-}
-
-func newCaptured(workspace string) *captured {
-	var dir string
-	sp := &capture.Spill{}
-	sp.Create = func(stream string) (*os.File, error) {
-		if dir == "" {
-			var err error
-			if dir, err = sandbox.Spill(workspace); err != nil {
-				return nil, err
-			}
-		}
-		return os.OpenFile(filepath.Join(dir, stream), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	}
-	return &captured{capture.NewStream("stdout", sp), capture.NewStream("stderr", sp), sp}
+func newCaptured(workspace string) *result.Output {
+	return result.NewOutput(func() (string, error) { return sandbox.Spill(workspace) })
 }
 
 // printJSON prints a line, or says on standard error that it can't be written.
@@ -146,36 +89,24 @@ func writeStatus(fd int, e event) {
 	}
 }
 
-func ending(st *sandbox.State) (code *int, sig *string) {
-	if st.Signal != 0 {
-		name := unix.SignalName(st.Signal)
-		if name == "" {
-			name = fmt.Sprintf("SIG%d", st.Signal)
-		}
-		return nil, &name
-	}
-	c := st.ExitCode
-	return &c, nil
-}
-
 // report tells what happened, on every channel that was asked for.
 func (r *run) report(st *sandbox.State, left []int) {
 	failed := st.Signal != 0 || st.ExitCode != 0 || r.timedOut
 	denials := r.cmd.Denials()
 	p := r.scope.Policy()
 	if r.streams != nil && failed {
-		denials = append(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.stderr.Bytes()), denials)...)
+		denials = append(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.Stderr.Bytes()), denials)...)
 	}
 	if failed {
 		denials = append(denials, r.cmd.GainRefused()...)
 	}
 	if r.o.JSON || r.o.StatusFD >= 0 {
 		notices := r.scope.Notices()
-		if l := limitOf(st, p.Limits()); l != nil {
-			notices = append(notices, sandboxpolicy.Notice{Kind: "limit", Text: "the limit " + l.Name + " ended the command"})
+		if l := result.LimitOf(st, p.Limits()); l != nil {
+			notices = append(notices, result.LimitNotice(l))
 		}
 		notices = append(notices, r.scope.NewGitDirs(st.Started)...)
-		code, sig := ending(st)
+		code, sig := result.Ending(st)
 		if r.o.StatusFD >= 0 {
 			writeStatus(r.o.StatusFD, event{Event: "exited", exited: &exited{
 				code, sig, r.timedOut, st.Duration.Milliseconds(), len(left), exitedFacts{denials, notices}}})
@@ -209,19 +140,19 @@ func printDenials(ds []sandbox.Denial) {
 func (r *run) cwd() string { return r.scope.Policy().Cwd() }
 
 func (r *run) value(st *sandbox.State, left []int, denials []sandbox.Denial, notices []sandboxpolicy.Notice) value {
-	code, sig := ending(st)
-	v := value{
-		Kind: "foreground", Cwd: r.cwd(), ExitCode: code, Signal: sig, TimedOut: r.timedOut,
-		DurationMs: st.Duration.Milliseconds(), Encoding: "utf-8",
-		Limit:   limitOf(st, r.scope.Policy().Limits()),
-		Sandbox: sandboxFacts{r.scope.Enforcement(), denials, notices},
-	}
+	code, sig := result.Ending(st)
+	v := value{Kind: "foreground", Ended: result.Ended{
+		Cwd: r.cwd(), ExitCode: code, Signal: sig, TimedOut: r.timedOut,
+		DurationMs: st.Duration.Milliseconds(), Encoding: result.UTF8,
+		Limit:   result.LimitOf(st, r.scope.Policy().Limits()),
+		Sandbox: result.Sandbox{Enforcement: r.scope.Enforcement(), Denials: denials, Notices: notices},
+	}}
 	if r.o.Timeout > 0 {
 		ms := r.o.Timeout.Milliseconds()
 		v.TimeoutMs = &ms
 	}
 	if len(left) > 0 {
-		v.LeftBehind = &leftBehind{Pids: left}
+		v.LeftBehind = &result.LeftBehind{Pids: left}
 	}
 	v.Argv = r.o.Argv
 	for _, a := range r.o.Argv {
@@ -234,40 +165,8 @@ func (r *run) value(st *sandbox.State, left []int, denials []sandbox.Denial, not
 			v.ArgvBase64 = append(v.ArgvBase64, base64.StdEncoding.EncodeToString([]byte(a)))
 		}
 	}
-	s := r.streams
-	if s == nil {
-		return v
-	}
-	out, errs := s.stdout.Bytes(), s.stderr.Bytes()
-	v.Stdout, v.Stderr = string(out), string(errs)
-	if !utf8.Valid(out) || !utf8.Valid(errs) {
-		v.Encoding = "base64"
-		v.Stdout, v.Stderr = base64.StdEncoding.EncodeToString(out), base64.StdEncoding.EncodeToString(errs)
-	}
-	v.StdoutBytes, v.StderrBytes = s.stdout.Total(), s.stderr.Total()
-	v.Truncated = s.stdout.Truncated() || s.stderr.Truncated()
-	if v.Truncated {
-		sp := &spill{}
-		if f := s.stdout.File(); f != "" {
-			sp.Stdout = &f
-		}
-		if f := s.stderr.File(); f != "" {
-			sp.Stderr = &f
-		}
-		sp.Bytes, sp.Complete = s.spill.Stats()
-		v.Spill = sp
+	if r.streams != nil {
+		r.streams.Fill(&v.Ended)
 	}
 	return v
-}
-
-// limitOf tells which limit ended the command, by the signal that the kernel
-// sends for it (setrlimit(2)).
-func limitOf(st *sandbox.State, l sandboxpolicy.Limits) *limit {
-	switch {
-	case st.Signal == unix.SIGXCPU && l.CPUTime > 0:
-		return &limit{"cpu-time", l.CPUTime.Milliseconds()}
-	case st.Signal == unix.SIGXFSZ && l.FileSize > 0:
-		return &limit{"file-size", l.FileSize}
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dshx/dshx/internal/result"
 	"github.com/dshx/dshx/internal/sigpipe"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/dshx/dshx/sandboxpolicy"
@@ -67,7 +68,7 @@ type run struct {
 	o        Options
 	scope    *sandbox.Scope
 	cmd      *sandbox.Cmd
-	streams  *captured
+	streams  *result.Output
 	timedOut bool
 	expire   context.CancelFunc // with a timeout
 	clean    bool               // nothing that was started is left
@@ -153,7 +154,7 @@ func (r *run) run() (int, error) {
 		return r.inTerminal()
 	case r.o.JSON:
 		r.streams = newCaptured(scope.Policy().Workspace())
-		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = openFD(0), r.streams.stdout, r.streams.stderr
+		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = openFD(0), r.streams.Stdout, r.streams.Stderr
 	default:
 		r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = openFD(0), openFD(1), openFD(2)
 	}

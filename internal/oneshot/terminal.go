@@ -362,7 +362,7 @@ func (t *session) output() {
 	buf := make([]byte, 32<<10)
 	write := func(b []byte) error { return writeAll(1, b) }
 	if s := t.r.streams; s != nil {
-		write = func(b []byte) error { _, err := s.stdout.Write(b); return err }
+		write = func(b []byte) error { _, err := s.Stdout.Write(b); return err }
 	}
 	for {
 		ended := false

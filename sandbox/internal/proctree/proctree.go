@@ -8,10 +8,12 @@
 package proctree
 
 import (
+	"context"
 	"encoding/binary"
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -130,6 +132,56 @@ func Signal(pid int, mark, mask uint64, sig unix.Signal) error {
 		return unix.ESRCH
 	}
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// AwaitExit returns nil when the process pid, if it carries the mark (any process
+// for mark 0), has ended, whoever is its parent and whether its status was taken
+// or not. When ctx is done before, it returns its cause.
+//
+// It holds no thread while it waits. Where there are no pidfds it looks now and
+// then, and may return early: the caller has to look, too.
+func AwaitExit(ctx context.Context, pid int, mark, mask uint64) error {
+	if fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK); err == nil {
+		f := os.NewFile(uintptr(fd), "pidfd")
+		defer f.Close()
+		if mark != 0 && MarkOf(pid)&mask != mark {
+			return nil
+		}
+		if conn, err := f.SyscallConn(); err == nil && f.SetReadDeadline(time.Time{}) == nil {
+			defer context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })()
+			// A pidfd can be read when its process has ended: pidfd_open(2).
+			_ = conn.Read(func(fd uintptr) bool {
+				n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+				return n > 0 || err != nil && err != unix.EINTR
+			})
+			return context.Cause(ctx)
+		}
+	} else if err == unix.ESRCH {
+		return nil
+	}
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Reap takes the statuses of this process's children that have ended and carry
+// the mark, but for the process except.
+func Reap(mark uint64, except int) {
+	if mark == 0 {
+		return
+	}
+	self := os.Getpid()
+	each(func(pid int) {
+		if pid == self || pid == except || MarkOf(pid) != mark {
+			return
+		}
+		if ppid, ended, ok := stat(pid); ok && ended && ppid == self {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+	})
 }
 
 // mostPids is PID_MAX_LIMIT, linux/threads.h.
