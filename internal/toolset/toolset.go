@@ -87,7 +87,7 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 	if _, err := fs.Register(s.Scope, fs.Options{Domains: fs.InScopes(domains), Observer: observer, Spills: &s.spills}); err != nil {
 		return s, err
 	}
-	if _, err := bash.Register(s.Scope, bash.Options{Domains: domains, Jobs: s.owner, Spill: s.spills.Dir}); err != nil {
+	if _, err := bash.Register(s.Scope, bash.Options{Domains: domains, Jobs: s.owner, SpillDir: s.spills.root}); err != nil {
 		return s, err
 	}
 	if _, err := jobtools.Register(s.Scope, jobtools.Options{Jobs: s.owner}); err != nil {
@@ -159,16 +159,12 @@ func (s *spills) Holds(string) bool { return false }
 
 // Definitions are all tools, without a policy in force: to list, not to call.
 func Definitions() ([]*pipeline.Tool, error) {
-	registry, err := jobs.New(jobs.Options{Dir: os.DevNull})
-	if err != nil {
-		return nil, err
-	}
 	p := pipeline.New(pipeline.Options{})
 	nowhere := &permission.Scopes{}
 	if _, err := fs.Register(p, fs.Options{Domains: fs.InScopes(nowhere)}); err != nil {
 		return nil, err
 	}
-	owner := registry.Owner("none")
+	owner := new(jobs.Owner) // of nothing, since nothing is called
 	if _, err := bash.Register(p, bash.Options{Domains: nowhere, Jobs: owner}); err != nil {
 		return nil, err
 	}
