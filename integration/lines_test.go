@@ -1,0 +1,453 @@
+package integration
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Tool calls over JSON lines, against the built program: what the front door
+// and the process promise together (families 5 and 6).
+
+// lineConn is a `dshx exec` without a command that the test talks to.
+type lineConn struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  chan string
+	done chan struct{}
+	errs strings.Builder
+}
+
+// reply is one line of output.
+type reply struct {
+	ID    json.RawMessage
+	OK    *bool
+	Value json.RawMessage
+	Error *struct {
+		Code, Message string
+		Details       json.RawMessage
+	}
+	Content []struct{ Type, Text string }
+	Event   string
+	Job     *struct {
+		JobID, Status string
+		EndedBy       *string
+	}
+	Pong      json.RawMessage
+	Cancelled json.RawMessage
+	Known     *bool
+	Stream    string
+	Text      string
+}
+
+func (e *Env) lines(o Opts, flags ...string) *lineConn {
+	e.t.Helper()
+	needDshx(e.t)
+	argv := append([]string{dshxBin, "exec", "--no-config", "--env", "IT_MARK=" + e.Mark}, flags...)
+	argv = append(append([]string{}, o.Prefix...), argv...)
+	c := &lineConn{t: e.t, cmd: e.Command(o, argv...), out: make(chan string, 4096), done: make(chan struct{})}
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		e.t.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	c.cmd.Stderr = &c.errs
+	if err := c.cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	go func() {
+		defer close(c.done)
+		r := bufio.NewReaderSize(out, 1<<20)
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				close(c.out)
+				return
+			}
+			c.out <- line
+		}
+	}()
+	e.t.Cleanup(func() {
+		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+		_ = c.cmd.Wait()
+	})
+	return c
+}
+
+func (c *lineConn) send(format string, args ...any) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.in, format+"\n", args...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// call sends a call with JSON arguments.
+func (c *lineConn) call(id int, tool string, args any) {
+	c.t.Helper()
+	b, err := json.Marshal(map[string]any{"id": id, "tool": tool, "arguments": args})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.send("%s", b)
+}
+
+func (c *lineConn) bash(id int, command string) { c.call(id, "bash", map[string]any{"command": command}) }
+
+// next is the next line.
+func (c *lineConn) next() reply {
+	c.t.Helper()
+	select {
+	case line, ok := <-c.out:
+		if !ok {
+			c.t.Fatalf("the output has ended; standard error: %s", c.errs.String())
+		}
+		var r reply
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			c.t.Fatalf("not a line of the protocol: %q: %v", clip(line), err)
+		}
+		return r
+	case <-time.After(30 * time.Second):
+		c.t.Fatal("no further line")
+	}
+	panic("unreachable")
+}
+
+// result is the next result, events passed over.
+func (c *lineConn) result() reply {
+	c.t.Helper()
+	for {
+		if r := c.next(); r.OK != nil {
+			return r
+		}
+	}
+}
+
+func (r reply) field(t *testing.T, path string) string {
+	t.Helper()
+	v := any(nil)
+	if err := json.Unmarshal(r.Value, &v); err != nil {
+		t.Fatalf("value %s: %v", r.Value, err)
+	}
+	for _, name := range strings.Split(path, ".") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			t.Fatalf("no %s in %s", path, r.Value)
+		}
+		v = m[name]
+	}
+	return fmt.Sprint(v)
+}
+
+// end closes the input and returns the exit status.
+func (c *lineConn) end() int {
+	c.t.Helper()
+	_ = c.in.Close()
+	return c.wait(20 * time.Second)
+}
+
+func (c *lineConn) wait(within time.Duration) int {
+	c.t.Helper()
+	select {
+	case <-c.done:
+	case <-time.After(within):
+		c.t.Fatalf("not ended within %v", within)
+	}
+	_ = c.cmd.Wait()
+	return f3Status(c.cmd.ProcessState)
+}
+
+func TestLines_CallsEndToEnd(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		c := e.lines(Opts{})
+		c.bash(1, "echo out; echo err >&2; exit 3")
+		r := c.result()
+		if !*r.OK || r.field(t, "exitCode") != "3" || r.field(t, "stdout") != "out\n" || r.field(t, "stderr") != "err\n" {
+			t.Errorf("bash: %s", r.Value)
+		}
+		c.call(2, "write", map[string]any{"file_path": "a/b.txt", "content": "one\ntwo\n"})
+		c.call(3, "edit", map[string]any{"file_path": "a/b.txt", "old_string": "two", "new_string": "three"})
+		c.bash(4, "cat a/b.txt")
+		for range 2 {
+			if r := c.result(); !*r.OK {
+				t.Errorf("%+v", r.Error)
+			}
+		}
+		if r := c.result(); r.field(t, "stdout") != "one\nthree\n" {
+			t.Errorf("bash sees %s", r.Value)
+		}
+		// One kernel domain: what bash can't reach the file tools can't either.
+		out := e.Write(filepath.Join(e.O, "f"), "secret")
+		c.bash(5, "echo x > "+out)
+		c.call(6, "write", map[string]any{"file_path": out, "content": "x"})
+		if r := c.result(); r.field(t, "exitCode") == "0" {
+			t.Errorf("bash wrote outside: %s", r.Value)
+		}
+		if r := c.result(); *r.OK || r.Error.Code != "SANDBOX_DENIED" && r.Error.Code != "FS_NOT_OBSERVED" {
+			t.Errorf("write wrote outside: %+v", r)
+		}
+		if got := e.Read(out); got != "secret" {
+			t.Errorf("the file outside is %q", got)
+		}
+		if code := c.end(); code != 0 {
+			t.Errorf("status %d", code)
+		}
+		if c.errs.Len() > 0 {
+			t.Errorf("standard error: %q", c.errs.String())
+		}
+		e.NothingLeft(time.Second)
+	})
+}
+
+// F5-1, F5-5, F6-23: however it ends, nothing that it started is left.
+func TestLines_NothingIsLeft(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		start := func(t *testing.T) *lineConn {
+			e := e.With(t)
+			c := e.lines(Opts{})
+			c.bash(1, "sleep 300 & setsid sleep 300 & echo hi")
+			if r := c.result(); r.field(t, "stdout") != "hi\n" || r.field(t, "leftBehind.jobId") == "<nil>" {
+				t.Errorf("left behind: %s", r.Value)
+			}
+			c.call(2, "bash", map[string]any{"command": "trap '' TERM; setsid sleep 300 & while :; do sleep 1; done", "run_in_background": true})
+			c.result()
+			c.bash(3, "while :; do echo x; sleep 0.05; done")
+			time.Sleep(200 * time.Millisecond)
+			return c
+		}
+		for name, tt := range map[string]struct {
+			end    func(c *lineConn)
+			status int
+		}{
+			"SIGTERM": {func(c *lineConn) { _ = c.cmd.Process.Signal(syscall.SIGTERM) }, 143},
+			"SIGINT":  {func(c *lineConn) { _ = c.cmd.Process.Signal(syscall.SIGINT) }, 130},
+			"SIGKILL": {func(c *lineConn) { _ = c.cmd.Process.Signal(syscall.SIGKILL) }, 137},
+			"end of input": {func(c *lineConn) {
+				c.send(`{"cancel":3}`)
+				_ = c.in.Close()
+			}, 0},
+		} {
+			t.Run(name, func(t *testing.T) {
+				c := start(t)
+				tt.end(c)
+				if name != "SIGKILL" {
+					if r := c.result(); *r.OK || r.Error.Code != "ABORTED" || !strings.Contains(string(r.Error.Details), `"partial"`) {
+						t.Errorf("the call that ran: %+v", r)
+					}
+				}
+				if code := c.wait(20 * time.Second); code != tt.status {
+					t.Errorf("status %d, want %d", code, tt.status)
+				}
+				e.NothingLeft(2 * time.Second)
+			})
+		}
+	})
+}
+
+// F6-23: a reader that goes ends it, with standard input left open.
+func TestLines_ClosedOutput(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, feed, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer feed.Close()
+		needDshx(t)
+		cmd := e.Command(Opts{}, dshxBin, "exec", "--no-config", "--env", "IT_MARK="+e.Mark)
+		cmd.Stdin, cmd.Stdout = in, w
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		in.Close()
+		w.Close()
+		fmt.Fprintln(feed, `{"id":1,"tool":"bash","arguments":{"command":"sleep 300"}}`)
+		fmt.Fprintln(feed, `{"id":2,"tool":"bash","stream":true,"arguments":{"command":"yes"}}`)
+		fmt.Fprintln(feed, `{"ping":1}`)
+		if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		fmt.Fprintln(feed, `{"cancel":1}`)
+		done := make(chan struct{})
+		go func() { _ = cmd.Wait(); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			t.Fatal("it goes on")
+		}
+		if code := f3Status(cmd.ProcessState); code != 143 {
+			t.Errorf("status %d, want 143", code)
+		}
+		e.NothingLeft(2 * time.Second)
+	})
+}
+
+// F3-19, F6-6: long lines, broken ones, and what is in between, in bounded memory.
+func TestLines_LongAndBroken(t *testing.T) {
+	if testing.Short() {
+		skip(t, "sends 200 MiB, which the ordinary pass does")
+	}
+	forEachUser(t, func(t *testing.T, e *Env) {
+		c := e.lines(Opts{})
+		c.call(1, "write", map[string]any{"file_path": "big", "content": strings.Repeat("x", 30<<20)})
+		if r := c.result(); !*r.OK || r.field(t, "bytes") != strconv.Itoa(30<<20) && r.field(t, "bytes") != fmt.Sprint(float64(30<<20)) {
+			t.Errorf("30 MiB: %+v %s", r.Error, clip(string(r.Value)))
+		}
+		c.bash(2, "sleep 1; echo late")
+		chunk := strings.Repeat("y", 1<<20)
+		if _, err := io.WriteString(c.in, `{"id":3,"tool":"bash","arguments":{"command":"`); err != nil {
+			t.Fatal(err)
+		}
+		for range 200 {
+			if _, err := io.WriteString(c.in, chunk); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The error is there before the line has ended, and the call goes on.
+		seen := map[string]bool{}
+		for range 2 {
+			r := c.result()
+			switch {
+			case r.Error != nil && r.Error.Code == "PARSE_ERROR":
+				seen["error"] = true
+			case *r.OK && r.field(t, "stdout") == "late\n":
+				seen["call"] = true
+			}
+		}
+		if !seen["error"] || !seen["call"] {
+			t.Errorf("got %v", seen)
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(status)) {
+			if f := strings.Fields(line); len(f) > 1 && f[0] == "VmHWM:" {
+				if kb, _ := strconv.Atoi(f[1]); kb > 500<<10 {
+					t.Errorf("it took %d MiB", kb>>10)
+				}
+			}
+		}
+		c.send("")
+		c.send("broken")
+		c.send(`{"ping":1}`)
+		if r := c.next(); r.Error == nil || r.Error.Code != "PARSE_ERROR" {
+			t.Errorf("broken line: %+v", r)
+		}
+		if r := c.next(); string(r.Pong) != "1" {
+			t.Errorf("no pong: %+v", r)
+		}
+		if code := c.end(); code != 0 {
+			t.Errorf("status %d", code)
+		}
+	})
+}
+
+// F5-18: commands can't end dshx, the caller, or another connection's jobs.
+func TestLines_KillsReachNobodyElse(t *testing.T) {
+	if !isPrivate {
+		skip(t, "needs PID and mount namespaces of the tests' own")
+	}
+	forEachUser(t, func(t *testing.T, e *Env) {
+		other := e.lines(Opts{})
+		other.call(1, "bash", map[string]any{"command": "sleep 300", "run_in_background": true})
+		other.result()
+		c := e.lines(Opts{})
+		for i, kill := range []string{"kill -9 -1", "kill -TERM 0", "kill -9 $PPID", "kill -9 -$PPID"} {
+			c.bash(i+1, kill)
+			if r := c.result(); !*r.OK {
+				t.Errorf("%s: %+v", kill, r.Error)
+			}
+		}
+		c.bash(9, "echo alive")
+		if r := c.result(); r.field(t, "stdout") != "alive\n" {
+			t.Errorf("after the kills: %s", r.Value)
+		}
+		other.call(2, "job_list", map[string]any{})
+		if r := other.result(); !strings.Contains(string(r.Value), `"status":"running"`) {
+			t.Errorf("the other's job: %s", r.Value)
+		}
+		if code := c.end() + other.end(); code != 0 {
+			t.Errorf("statuses add up to %d", code)
+		}
+		e.NothingLeft(2 * time.Second)
+	})
+}
+
+// An hour of mixed calls leaves memory, descriptors and threads as they were.
+func TestLines_ManyCallsGrowNothing(t *testing.T) {
+	e := newEnv(t, os.Getuid(), os.Getgid())
+	c := e.lines(Opts{})
+	e.Write(filepath.Join(e.W, "f"), "needle\n")
+	n := 0
+	round := func(k int) {
+		for range k {
+			n++
+			switch n % 10 {
+			case 0:
+				c.bash(n, "true")
+			case 1:
+				c.call(n, "grep", map[string]any{"pattern": "needle"})
+			case 2:
+				c.call(n, "glob", map[string]any{"pattern": "*"})
+			case 3:
+				c.call(n, "read", map[string]any{"file_path": "nosuch"})
+			default:
+				c.call(n, "read", map[string]any{"file_path": "f"})
+			}
+			if r := c.result(); string(r.ID) != strconv.Itoa(n) {
+				t.Fatalf("result %s for call %d", r.ID, n)
+			}
+		}
+	}
+	use := func() (fds, threads, kb int) {
+		pid := c.cmd.Process.Pid
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(status)) {
+			if f := strings.Fields(line); len(f) > 1 {
+				v, _ := strconv.Atoi(f[1])
+				switch f[0] {
+				case "Threads:":
+					threads = v
+				case "VmRSS:":
+					kb = v
+				}
+			}
+		}
+		return len(entries), threads, kb
+	}
+	round(500)
+	fds, threads, kb := use()
+	round(3000)
+	f2, t2, k2 := use()
+	if f2 > fds+4 || t2 > threads+4 || k2 > kb+32<<10 {
+		t.Errorf("descriptors %d → %d, threads %d → %d, memory %d → %d KiB", fds, f2, threads, t2, kb, k2)
+	}
+	if code := c.end(); code != 0 {
+		t.Errorf("status %d", code)
+	}
+}
