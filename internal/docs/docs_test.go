@@ -293,6 +293,35 @@ func TestReadme_JSON(t *testing.T) {
 	}
 }
 
+// The requests that the README shows are taken, each on its line.
+func TestReadme_Requests(t *testing.T) {
+	blocks := fenced(t, "jsonl")
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks of JSON lines, want requests and results", len(blocks))
+	}
+	cmd := exec.Command(filepath.Join(program(t), "dshx"), "exec", "--no-config")
+	cmd.Dir = t.TempDir()
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8"}
+	cmd.Stdin = strings.NewReader(blocks[0] + "\n")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := strings.Split(strings.TrimSpace(string(out)), "\n")
+	var answered int
+	for _, line := range got {
+		if strings.Contains(line, "PARSE_ERROR") {
+			t.Errorf("not taken: %s", line)
+		}
+		if !strings.Contains(line, `"event":`) {
+			answered++
+		}
+	}
+	if want := strings.Count(blocks[0], "\n") + 1; answered != want {
+		t.Errorf("%d requests, %d answers:\n%s", want, answered, out)
+	}
+}
+
 // The README's configuration is one that the program takes.
 func TestReadme_Configuration(t *testing.T) {
 	dshx := filepath.Join(program(t), "dshx")
