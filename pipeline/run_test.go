@@ -387,3 +387,32 @@ func TestResult_IsFrozen(t *testing.T) {
 		t.Errorf("%s", j)
 	}
 }
+
+// A property that stands in for a required one: either will do, and the JSON
+// Schema names the one that people should use.
+func TestSchema_UnlessStandsIn(t *testing.T) {
+	type args struct {
+		Path string `json:"path" unless:"raw"`
+		Raw  string `json:"raw,omitzero"`
+	}
+	s, err := SchemaOf[args](true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{`{"path":"a"}`: "", `{"raw":"a"}`: "", `{"path":"","raw":"a"}`: "", `{}`: "path"} {
+		v, err := ParseJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if bad := s.Validate(v); bad != nil {
+			got = bad.Path
+		}
+		if got != want {
+			t.Errorf("%s: violation at %q, want %q", text, got, want)
+		}
+	}
+	if j, _ := s.MarshalJSON(); !strings.Contains(string(j), `"required":["path"]`) {
+		t.Errorf("%s", j)
+	}
+}

@@ -47,6 +47,10 @@ type Property struct {
 	Name     string
 	Schema   *Schema
 	Required bool
+	// Unless names another property that stands in for a required one. The
+	// JSON Schema doesn't say so: a union is beyond many clients, and what it
+	// says stays valid.
+	Unless string
 }
 
 var allTypes = []string{"object", "array", "string", "integer", "number", "boolean", "null"}
@@ -358,6 +362,9 @@ func (s *Schema) validateObject(d *jsontext.Decoder, path string) (*Violation, e
 	}
 	for i, p := range s.Properties {
 		if p.Required && !seen[i] {
+			if at := slices.IndexFunc(s.Properties, func(o Property) bool { return o.Name == p.Unless }); at >= 0 && seen[at] {
+				continue
+			}
 			return &Violation{Path: under + p.Name, Expected: p.Schema.expected(), Got: "missing"}, nil
 		}
 	}
@@ -455,6 +462,7 @@ var (
 // says omitempty or omitzero. A doc tag is the description. A schema tag has
 // rules, separated by commas: min=N, max=N (a number's value, a string's
 // length, an array's items), enum=a|b. A default tag is the default, as JSON.
+// An unless tag names the field that may be given instead of a required one.
 //
 // A pointer is a value that may be null; in arguments, where null means
 // nothing that a missing property does not, it is one that may be missing.
@@ -556,7 +564,7 @@ func inferFields(s *Schema, t reflect.Type, args bool, above []reflect.Type) err
 		if args && f.Type.Kind() == reflect.Pointer {
 			optional = true
 		}
-		s.Properties = append(s.Properties, Property{name, sub, !optional})
+		s.Properties = append(s.Properties, Property{Name: name, Schema: sub, Required: !optional, Unless: f.Tag.Get("unless")})
 	}
 	return nil
 }

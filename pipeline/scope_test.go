@@ -119,7 +119,7 @@ func TestDefine_Refuses(t *testing.T) {
 		},
 		"array without items": func() error {
 			s := echoSpec()
-			s.Output = &Schema{Types: []string{"object"}, Properties: []Property{{"a", &Schema{Types: []string{"array"}}, true}}}
+			s.Output = &Schema{Types: []string{"object"}, Properties: []Property{{Name: "a", Schema: &Schema{Types: []string{"array"}}, Required: true}}}
 			_, err := Define(s)
 			return err
 		},
