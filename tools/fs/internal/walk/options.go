@@ -72,6 +72,11 @@ type Options struct {
 	// Exclude is what is left out, directories with all below them. Nothing
 	// counts it.
 	Exclude *glob.Pattern
+	// Refuse, unless nil, is asked about each directory before it is entered and
+	// about everything else that would be found, by its path below Root. What
+	// it refuses is counted in Omitted.Denied and left out; a directory is only
+	// not entered. It is called from every worker, and must be pure.
+	Refuse func(path string, dir bool) bool
 	// Stat fills in size, mode, time and target of each entry, at the cost of a
 	// system call for each.
 	Stat bool

@@ -340,6 +340,12 @@ func (r *reader) entry(d *dir, k *work, rules *ignore.Rules, free bool, fd int, 
 		r.omitted.Ignored++
 		return
 	}
+	if dir := kind == Directory; o.Refuse != nil && (enter || keep && !dir) && o.Refuse(d.path+name, dir) {
+		r.omitted.Denied++
+		if enter = false; !dir {
+			keep = false
+		}
+	}
 	if keep {
 		it := item{name: name, kind: kind}
 		if o.Stat {

@@ -348,3 +348,22 @@ func TestWalk_RepositoriesInsideAndBeside(t *testing.T) {
 		}
 	}
 }
+
+func TestRefuse_CountsAndLeavesOut(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "a/f", "secret/f", "b/.env", "b/f")
+	refuse := func(path string, dir bool) bool { return path == "secret" && dir || path == "b/.env" && !dir }
+	for _, tc := range []struct {
+		types  walk.Types
+		want   []string
+		denied int
+	}{
+		{walk.Files, []string{"a/f", "b/f"}, 2},
+		{walk.All, []string{"a", "a/f", "b", "b/f", "secret"}, 2},
+	} {
+		tree := mustWalk(t, walk.Options{Root: top, Hidden: true, Types: tc.types, Refuse: refuse})
+		if got := paths(tree); !slices.Equal(got, tc.want) || tree.Omitted().Denied != tc.denied {
+			t.Errorf("found %q, denied %d, want %q and %d", got, tree.Omitted().Denied, tc.want, tc.denied)
+		}
+	}
+}
