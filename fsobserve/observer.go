@@ -183,10 +183,10 @@ func (b *book) drop(at *list.Element) {
 }
 
 // find is what is known of the file at path: under this path, or under another
-// hard link.
+// hard link. A file with one name has no other: its number was another file's.
 func (b *book) find(path string, now *State) *entry {
 	at := b.byPath[path]
-	if at == nil && now != nil {
+	if at == nil && now != nil && now.Links > 1 {
 		at = b.byInode[inode{now.Dev, now.Ino}]
 	}
 	if at == nil {

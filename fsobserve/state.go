@@ -11,15 +11,16 @@ import (
 // State is what a file was like when it was read.
 type State struct {
 	Dev, Ino     uint64
-	Size         int64 // in bytes, of what was read
-	Mtime, Ctime int64 // in ns since 1970
+	Links        uint64 // names that it has
+	Size         int64  // in bytes, of what was read
+	Mtime, Ctime int64  // in ns since 1970
 	Hash         uint64
 }
 
 // StateOf is the state of a file of which size bytes were read, with that hash.
 func StateOf(st *unix.Stat_t, size int64, hash uint64) State {
 	return State{
-		Dev: st.Dev, Ino: st.Ino, Size: size, Hash: hash,
+		Dev: st.Dev, Ino: st.Ino, Links: uint64(st.Nlink), Size: size, Hash: hash,
 		Mtime: st.Mtim.Nano(), Ctime: st.Ctim.Nano(),
 	}
 }

@@ -104,6 +104,22 @@ var table = []row{
 	{importer: "./sandbox/internal/nofile", imported: "os", reason: "os is initialised after syscall"},
 	{importer: "./sandbox/internal/nofile", imported: "golang.org/x/sys/...", reason: "x/sys is initialised after syscall"},
 
+	// Observation is policy beside the file tools: it opens nothing and knows none of them.
+	{importer: "./fsobserve", imported: "./tools/...", reason: "it is told what was read, and asked; it knows no tool"},
+	{importer: "./fsobserve", imported: "./sandbox/...", reason: "its lock file is outside of every domain, and it opens no other"},
+	{importer: "./fsobserve", imported: "./sandboxpolicy", reason: "what was seen does not depend on what is allowed"},
+	{importer: "./fsobserve", imported: "./jobs", reason: "it knows files alone"},
+	{importer: "./fsobserve", imported: "os/exec", reason: "it runs nothing"},
+	{importer: "./fsobserve", imported: "net", reason: "it connects to nothing"},
+	{importer: "./...", imported: "github.com/cespare/xxhash/...", reach: directly,
+		except: []string{"./fsobserve"}, reason: "one hash for the versions of files"},
+
+	// The file tools work in a domain that they are given.
+	{importer: "./tools/fs", imported: "./sandbox/...", reach: directly, reason: "a domain comes through the interface that the tools declare"},
+	{importer: "./tools/fs", imported: "./jobs", reason: "file tools leave nothing running"},
+	{importer: "./tools/fs", imported: "./approval", reason: "who is asked is the pipeline's business"},
+	{importer: "./tools/fs", imported: "os/exec", reach: directly, reason: "file tools run nothing"},
+
 	// The engines of the file tools get bytes and readers from their callers.
 	{importer: "./tools/fs/internal/text", imported: "os", reach: directly, reason: "an engine opens nothing; what may be opened is decided elsewhere"},
 	{importer: "./tools/fs/internal/imagefile", imported: "os", reach: directly, reason: "an engine opens nothing; what may be opened is decided elsewhere"},

@@ -538,3 +538,24 @@ func TestSearch_AgreesWithRipgrep(t *testing.T) {
 		}
 	}
 }
+
+// The first worker that is done with the walk plans the search: what the others
+// left out must be counted by then.
+func TestSearch_CountsWhatEveryWorkerLeftOut(t *testing.T) {
+	files := map[string]string{".git/HEAD": "ref: refs/heads/x\n", ".git/objects/x": "", ".git/refs/x": "", ".gitignore": "*.o\n"}
+	for d := range 40 {
+		files[fmt.Sprintf("d%d/x.o", d)] = "word\n"
+		files[fmt.Sprintf("d%d/y", d)] = "word\n"
+	}
+	dir := tree(t, files)
+	m := compile(t, Pattern{Text: "word"})
+	for range 50 {
+		r, err := Search(context.Background(), walk.Here, m, Options{Walk: walk.Options{Root: dir, Workers: 4}, Limit: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.TotalFiles != 40 || r.Omitted.Ignored != 40 {
+			t.Fatalf("%d files, %d ignored", r.TotalFiles, r.Omitted.Ignored)
+		}
+	}
+}

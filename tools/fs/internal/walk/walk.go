@@ -168,15 +168,18 @@ func (w *Walker) Work(int) {
 		r.read(d)
 		w.mu.Lock()
 		w.busy--
+		// Before it is known that this was the last directory: the first worker
+		// that returns may ask for the tree.
+		w.omitted.Ignored += r.omitted.Ignored
+		w.omitted.Denied += r.omitted.Denied
+		w.tree.count += r.count
+		r.omitted, r.count = Omitted{}, 0
 		w.ready = append(w.ready, r.below...)
 		if len(r.below) > 1 || len(w.ready) == 0 && w.busy == 0 {
 			w.cond.Broadcast()
 		}
 		r.below = r.below[:0]
 	}
-	w.omitted.Ignored += r.omitted.Ignored
-	w.omitted.Denied += r.omitted.Denied
-	w.tree.count += r.count
 	r.finished = true
 	w.mu.Unlock()
 }
