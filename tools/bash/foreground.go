@@ -15,7 +15,7 @@ import (
 
 // endingTime is how long processes that outlive the shell may take to end
 // before they are a job: a logger at the end of a process substitution does.
-const endingTime = 50 * time.Millisecond
+const endingTime = 100 * time.Millisecond
 
 // Why a command is being ended.
 const (
