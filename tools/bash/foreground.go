@@ -194,12 +194,13 @@ func (t *tool) rest(ctx context.Context, a *Args, r *run) *leftBehind {
 	soon, cancel := context.WithTimeout(context.Background(), endingTime)
 	err := r.cmd.AwaitTree(soon)
 	cancel()
-	pids := r.pids()
-	if err != nil && len(pids) == 0 { // at the last moment
-		r.endAll()
-		err = nil
+	var pids []int
+	if err != nil {
+		if pids = r.pids(); len(pids) == 0 { // at the last moment
+			r.endAll()
+		}
 	}
-	if err == nil {
+	if len(pids) == 0 {
 		r.takeRest()
 		return nil
 	}
