@@ -678,9 +678,6 @@ func (c *Cmd) await() (unix.WaitStatus, error) {
 			}
 		}
 	}
-	// Without a thread as long as it runs, since the Go runtime never ends one.
-	// The number is this process's own until the status is taken.
-	_ = proctree.AwaitExit(context.Background(), c.Process.Pid, 0, 0)
 	// Without taking the status, which keeps the number this process's own until
 	// no signal can be on its way to it.
 	for {

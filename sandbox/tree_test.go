@@ -41,6 +41,30 @@ func TestCmd_AwaitTreeOutlivesWait(t *testing.T) {
 	}
 }
 
+func TestCmd_AwaitExitIsTheCommandsAlone(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	c := s.Command("bash", "-c", "sleep 300 & sleep 0.05; exit 3")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	short, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	if err := c.AwaitExit(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("too soon: %v", err)
+	}
+	if err := c.AwaitExit(context.Background()); err != nil {
+		t.Error(err)
+	}
+	var e *ExitError
+	if err := c.Wait(); !errors.As(err, &e) || e.ExitCode != 3 || len(c.Tree()) != 1 {
+		t.Errorf("%v, %v", err, c.Tree())
+	}
+	if err := c.AwaitExit(context.Background()); err != nil {
+		t.Error(err)
+	}
+	c.SignalTree(unix.SIGKILL)
+}
+
 // childZombies are the children of this process that have ended.
 func childZombies(t *testing.T) (out []string) {
 	t.Helper()

@@ -14,7 +14,7 @@
 // The call answers when the shell has exited, whoever still holds its output.
 // What was printed until then is its output; both ends of each stream are kept
 // in memory, and the whole goes to files once it is too long. Processes that
-// live on get a moment, 50 ms, to end. If they don't, they become a job together with
+// live on get a moment, 100 ms, to end. If they don't, they become a job together with
 // the other ends of their pipes, and what they print from then on is the job's
 // output. Where no job can be had, they are ended, and the result says so.
 //

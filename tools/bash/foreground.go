@@ -15,7 +15,7 @@ import (
 
 // endingTime is how long processes that outlive the shell may take to end
 // before they are a job: a logger at the end of a process substitution does.
-const endingTime = 50 * time.Millisecond
+const endingTime = 100 * time.Millisecond
 
 // Why a command is being ended.
 const (
@@ -194,12 +194,13 @@ func (t *tool) rest(ctx context.Context, a *Args, r *run) *leftBehind {
 	soon, cancel := context.WithTimeout(context.Background(), endingTime)
 	err := r.cmd.AwaitTree(soon)
 	cancel()
-	pids := r.pids()
-	if err != nil && len(pids) == 0 { // at the last moment
-		r.endAll()
-		err = nil
+	var pids []int
+	if err != nil {
+		if pids = r.pids(); len(pids) == 0 { // at the last moment
+			r.endAll()
+		}
 	}
-	if err == nil {
+	if len(pids) == 0 {
 		r.takeRest()
 		return nil
 	}

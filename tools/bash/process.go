@@ -102,6 +102,7 @@ func start(a *Args, scope *sandbox.Scope, release func(), cwd string, killAfter 
 		p.in.feed(a.Stdin, &p.feeding)
 	}
 	go func() {
+		_ = c.AwaitExit(context.Background()) // there may be many jobs, and each Wait holds a thread
 		if err := c.Wait(); c.State == nil {
 			p.err = err
 		}

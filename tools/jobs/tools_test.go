@@ -178,7 +178,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	p.end(jobs.Outcome{ExitCode: new(3)})
-	v2, c := ok[WaitValue](w, "job_wait", `{}`)
+	v2, c := ok[WaitValue](w, "job_wait", `{"job_ids":["bash-1"]}`)
 	if len(v2.Jobs) != 1 || v2.TimedOut || !strings.HasPrefix(c, "bash-1 exited exit code 3, 0 bytes") {
 		t.Errorf("%+v %q", v2, c)
 	}
