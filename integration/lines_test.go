@@ -104,7 +104,9 @@ func (c *lineConn) call(id int, tool string, args any) {
 	c.send("%s", b)
 }
 
-func (c *lineConn) bash(id int, command string) { c.call(id, "bash", map[string]any{"command": command}) }
+func (c *lineConn) bash(id int, command string) {
+	c.call(id, "bash", map[string]any{"command": command})
+}
 
 // next is the next line.
 func (c *lineConn) next() reply {

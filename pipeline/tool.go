@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"time"
 )
 
@@ -82,7 +81,17 @@ type Tool struct {
 	presentResult func(args JSON, r Result) Card
 }
 
-var validName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+// validName reports a name of the form [a-z][a-z0-9_]{0,63}. Not a regexp: to
+// compile one at start would cost every program that links this package.
+func validName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if !(c >= 'a' && c <= 'z' || i > 0 && (c >= '0' && c <= '9' || c == '_')) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
 
 // ReservedName is the name of the tool that runs programs of calls. Only the
 // package that implements it may define it: see DefineReserved.
@@ -107,7 +116,7 @@ func DefineReserved[A, V any](spec Spec[A, V]) (*Tool, error) {
 
 func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 	fail := func(err error) (*Tool, error) { return nil, fmt.Errorf("tool %s: %w", spec.Name, err) }
-	if !validName.MatchString(spec.Name) {
+	if !validName(spec.Name) {
 		return nil, fmt.Errorf("tool %q: the name must be of the form [a-z][a-z0-9_]{0,63}", spec.Name)
 	}
 	if spec.Execute == nil || spec.Render == nil || spec.Description == "" {

@@ -91,4 +91,3 @@ func printContent(c *cobra.Command, r pipeline.Result) {
 		}
 	}
 }
-

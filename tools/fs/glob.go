@@ -49,7 +49,7 @@ func (t *tools) defineGlob() (*pipeline.Tool, error) {
 		Execute:         t.glob,
 		Render:          renderGlob,
 		FinalizeContent: t.addContent,
-		ConcurrencySafe: func(GlobArgs) bool { return true },
+		Parallel:        true,
 		PresentCall:     pending,
 		PresentResult: func(a GlobArgs, r pipeline.Result) pipeline.Card {
 			var v GlobValue

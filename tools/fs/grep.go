@@ -82,7 +82,7 @@ func (t *tools) defineGrep() (*pipeline.Tool, error) {
 		Execute:         t.grep,
 		Render:          renderGrep,
 		FinalizeContent: t.addContent,
-		ConcurrencySafe: func(GrepArgs) bool { return true },
+		Parallel:        true,
 		PresentCall:     pending,
 		PresentResult: func(a GrepArgs, r pipeline.Result) pipeline.Card {
 			var v GrepValue

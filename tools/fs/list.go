@@ -55,7 +55,7 @@ func (t *tools) defineList() (*pipeline.Tool, error) {
 		Execute:         t.list,
 		Render:          renderList,
 		FinalizeContent: t.addContent,
-		ConcurrencySafe: func(ListArgs) bool { return true },
+		Parallel:        true,
 		PresentCall: func(a ListArgs) pipeline.Card {
 			return pipeline.GenericCard{Title: "List " + text.Valid(a.Path), Kind: pipeline.KindRead, Locations: []pipeline.Location{{Path: a.Path}}}
 		},

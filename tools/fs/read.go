@@ -81,7 +81,7 @@ func (t *tools) defineRead() (*pipeline.Tool, error) {
 		Execute:         t.read,
 		Render:          renderRead,
 		FinalizeContent: t.addContent,
-		ConcurrencySafe: func(ReadArgs) bool { return true },
+		Parallel:        true,
 		PresentCall:     pending,
 		PresentResult: func(a ReadArgs, r pipeline.Result) pipeline.Card {
 			var v ReadValue

@@ -79,8 +79,6 @@ func failure(err error) error {
 	return err
 }
 
-func parallel[A any](A) bool { return true }
-
 // waitTime is a wait's, from milliseconds.
 func waitTime(ms int64) time.Duration {
 	return time.Duration(min(ms, maxWait.Milliseconds())) * time.Millisecond
@@ -158,10 +156,10 @@ func (t *tools) list() (*pipeline.Tool, error) {
 		Execute: func(context.Context, ListArgs, *pipeline.Call) (ListValue, error) {
 			return ListValue{t.owner.List()}, nil
 		},
-		Render:          func(_ ListArgs, v ListValue) []pipeline.Content { return text(describeAll(v.Jobs, "[no jobs]")) },
-		ConcurrencySafe: parallel[ListArgs],
-		PresentCall:     func(ListArgs) pipeline.Card { return card("List jobs", pipeline.KindRead) },
-		PresentResult:   func(ListArgs, pipeline.Result) pipeline.Card { return card("List jobs", pipeline.KindRead) },
+		Render:        func(_ ListArgs, v ListValue) []pipeline.Content { return text(describeAll(v.Jobs, "[no jobs]")) },
+		Parallel:      true,
+		PresentCall:   func(ListArgs) pipeline.Card { return card("List jobs", pipeline.KindRead) },
+		PresentResult: func(ListArgs, pipeline.Result) pipeline.Card { return card("List jobs", pipeline.KindRead) },
 	})
 }
 
@@ -216,10 +214,10 @@ func (t *tools) output() (*pipeline.Tool, error) {
 			}
 			return v, nil
 		},
-		Render:          renderOutput,
-		ConcurrencySafe: parallel[OutputArgs],
-		PresentCall:     present,
-		PresentResult:   func(a OutputArgs, _ pipeline.Result) pipeline.Card { return present(a) },
+		Render:        renderOutput,
+		Parallel:      true,
+		PresentCall:   present,
+		PresentResult: func(a OutputArgs, _ pipeline.Result) pipeline.Card { return present(a) },
 	})
 }
 
@@ -290,9 +288,9 @@ func (t *tools) wait() (*pipeline.Tool, error) {
 			}
 			return text(s)
 		},
-		ConcurrencySafe: parallel[WaitArgs],
-		PresentCall:     present,
-		PresentResult:   func(a WaitArgs, _ pipeline.Result) pipeline.Card { return present(a) },
+		Parallel:      true,
+		PresentCall:   present,
+		PresentResult: func(a WaitArgs, _ pipeline.Result) pipeline.Card { return present(a) },
 	})
 }
 
@@ -328,9 +326,9 @@ func (t *tools) kill() (*pipeline.Tool, error) {
 			}
 			return text(s)
 		},
-		ConcurrencySafe: parallel[KillArgs],
-		PresentCall:     present,
-		PresentResult:   func(a KillArgs, _ pipeline.Result) pipeline.Card { return present(a) },
+		Parallel:      true,
+		PresentCall:   present,
+		PresentResult: func(a KillArgs, _ pipeline.Result) pipeline.Card { return present(a) },
 	})
 }
 

@@ -23,7 +23,9 @@ type writeValue struct {
 
 type answer pipeline.Answer
 
-func (a answer) Approve(context.Context, pipeline.Question) pipeline.Answer { return pipeline.Answer(a) }
+func (a answer) Approve(context.Context, pipeline.Question) pipeline.Answer {
+	return pipeline.Answer(a)
+}
 
 // What is approved holds for the one call, and the kernel holds it.
 func TestPermissions_WidenOneCall(t *testing.T) {
