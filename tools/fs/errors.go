@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandboxpolicy"
@@ -55,10 +54,6 @@ func (w *work) failed(op sandboxpolicy.Op, err error) error {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {
 		return err
-	}
-	var path *iofs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
 	}
 	switch errno {
 	case unix.ENOENT:
