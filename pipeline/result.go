@@ -65,7 +65,3 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	j, err := MarshalValue(v)
 	return []byte(j.text), err
 }
-
-func failed(id string, e *Error) Result {
-	return Result{id: id, failure: e, content: []Content{Text(e.Message)}}
-}
