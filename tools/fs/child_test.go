@@ -95,6 +95,8 @@ func ownMounts(t *testing.T) bool {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+		// It is uid 0 there, whose private directories may be the real root's.
+		cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
 		if err := exec.Command("unshare", "-Ur", "true").Run(); err != nil {
 			t.Skipf("no user namespaces: %v", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/dshx/dshx/fsobserve"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandboxpolicy"
+	"github.com/dshx/dshx/tools/fs/internal/walk"
 	"github.com/dshx/dshx/tools/permission"
 )
 
@@ -82,16 +83,7 @@ type unconfined struct{ policy *sandboxpolicy.Policy }
 func (u unconfined) Policy() *sandboxpolicy.Policy { return u.policy }
 func (u unconfined) Do(f func() error) error       { return f() }
 func (u unconfined) DoN(n int, f func(i int)) error {
-	done := make(chan struct{})
-	for i := range n {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			f(i)
-		}()
-	}
-	for range n {
-		<-done
-	}
+	walk.Here(n, f)
 	return nil
 }
 

@@ -64,7 +64,7 @@ func (t *tools) defineEdit() (*pipeline.Tool, error) {
 		return card
 	}
 	return pipeline.Define(pipeline.Spec[EditArgs, EditValue]{
-		Name: "edit", Title: "Edit file", Description: editDescription,
+		Name: "edit", Title: "Edit file", Description: strings.TrimSpace(editDescription),
 		Hints:           pipeline.Hints{Destructive: true},
 		Execute:         t.edit,
 		Render:          renderEdit,

@@ -51,7 +51,7 @@ func TestF4_21_WhatAFileIs(t *testing.T) {
 
 func TestF4_22_LargeFiles(t *testing.T) {
 	if raceEnabled || testing.Short() {
-		t.Skip("minutes under the race detector, and nothing in parallel")
+		t.Skip("files of 2 GiB take minutes under the race detector, and too long for -short")
 	}
 	r := newRig(t, nil, nil)
 	line := strings.Repeat("0123456789abcde", 68) + "abc\n" // 1,024 bytes

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/tools/fs/internal/glob"
@@ -44,7 +45,7 @@ func (t *tools) defineGlob() (*pipeline.Tool, error) {
 		return pipeline.GenericCard{Title: "Find " + a.Pattern, Kind: pipeline.KindSearch, Locations: []pipeline.Location{{Path: a.Path}}}
 	}
 	return pipeline.Define(pipeline.Spec[GlobArgs, GlobValue]{
-		Name: "glob", Title: "Find files", Description: globDescription,
+		Name: "glob", Title: "Find files", Description: strings.TrimSpace(globDescription),
 		Hints:           pipeline.Hints{ReadOnly: true, Idempotent: true},
 		Execute:         t.glob,
 		Render:          renderGlob,

@@ -77,7 +77,7 @@ func (t *tools) defineGrep() (*pipeline.Tool, error) {
 		return pipeline.GenericCard{Title: "Search for " + a.Pattern, Kind: pipeline.KindSearch, Locations: []pipeline.Location{{Path: a.Path}}}
 	}
 	return pipeline.Define(pipeline.Spec[GrepArgs, GrepValue]{
-		Name: "grep", Title: "Search in files", Description: grepDescription,
+		Name: "grep", Title: "Search in files", Description: strings.TrimSpace(grepDescription),
 		Hints:           pipeline.Hints{ReadOnly: true, Idempotent: true},
 		Execute:         t.grep,
 		Render:          renderGrep,

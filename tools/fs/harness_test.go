@@ -282,3 +282,8 @@ func differing(a, b []byte) int {
 	}
 	return n
 }
+
+// fixed is one domain for all calls.
+type fixed struct{ in Domain }
+
+func (f fixed) For(*pipeline.Call) (Domain, func(), error) { return f.in, func() {}, nil }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dshx/dshx/pipeline"
@@ -50,7 +51,7 @@ type Entry struct {
 
 func (t *tools) defineList() (*pipeline.Tool, error) {
 	return pipeline.Define(pipeline.Spec[ListArgs, ListValue]{
-		Name: "list", Title: "List directory", Description: listDescription,
+		Name: "list", Title: "List directory", Description: strings.TrimSpace(listDescription),
 		Hints:           pipeline.Hints{ReadOnly: true, Idempotent: true},
 		Execute:         t.list,
 		Render:          renderList,

@@ -17,9 +17,10 @@ type metadata struct {
 const accessACL = "system.posix_acl_access"
 
 // keptAttr reports an attribute that is to be kept. Labels of security modules
-// are given by the kernel; capabilities are taken away by any write.
+// are given by the kernel; capabilities are taken away by any write; trusted.*
+// is seen by nobody in a domain, xattr(7).
 func keptAttr(name string) bool {
-	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.") || name == accessACL
+	return strings.HasPrefix(name, "user.") || name == accessACL
 }
 
 // readMetadata reads what a file has.
@@ -132,7 +133,6 @@ func (w *work) keepAttrs(fd int, m *metadata) error {
 		if err := w.judge(sandboxpolicy.OpXattr, w.at.real); err != nil {
 			return err
 		}
-		// trusted.* is for the administrator: who can read it can set it.
 		if err := unix.Fsetxattr(fd, name, value, 0); err != nil {
 			return w.failed(sandboxpolicy.OpXattr, err)
 		}

@@ -75,7 +75,7 @@ func (t *tools) defineRead() (*pipeline.Tool, error) {
 		return pipeline.GenericCard{Title: "Read " + a.title(), Kind: pipeline.KindRead, Locations: []pipeline.Location{{Path: a.title(), Line: a.Offset}}}
 	}
 	return pipeline.Define(pipeline.Spec[ReadArgs, ReadValue]{
-		Name: "read", Title: "Read file", Description: readDescription,
+		Name: "read", Title: "Read file", Description: strings.TrimSpace(readDescription),
 		Hints:           pipeline.Hints{ReadOnly: true, Idempotent: true},
 		Output:          output,
 		Execute:         t.read,

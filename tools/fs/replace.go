@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 	"github.com/dshx/dshx/fsobserve"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/dshx/dshx/tools/fs/internal/edit"
+	"github.com/dshx/dshx/tools/fs/internal/imagefile"
 	"github.com/dshx/dshx/tools/fs/internal/text"
 	"golang.org/x/sys/unix"
 )
@@ -59,7 +61,7 @@ func (w *work) change(ch change) (done changed, err error) {
 	// Outside of the domain: the lock file is not for those inside.
 	unlock, err := w.observer.Lock(w.ctx, lockName(w.at.real))
 	if err != nil {
-		return done, w.coded(err)
+		return done, w.unlocked(err)
 	}
 	defer unlock()
 	err = w.in.Do(func() (err error) {
@@ -71,6 +73,19 @@ func (w *work) change(ch change) (done changed, err error) {
 		return fail("FS_IO_ERROR", nil, "%q keeps changing; try again when nothing else writes to it", w.at.name())
 	})
 	return done, err
+}
+
+// unlocked is the error of a lock that was not to be had; its cause is about the
+// lock file, not about w's.
+func (w *work) unlocked(err error) error {
+	var coded interface{ Code() string }
+	if w.ctx.Err() != nil {
+		return w.ctx.Err()
+	}
+	if errors.As(err, &coded) {
+		return w.coded(err)
+	}
+	return fail("FS_IO_ERROR", nil, "%q can't be changed, since changes can't be held apart from those of other processes: %s", w.at.name(), err)
 }
 
 // lockName is what every process that changes a file calls it: by the directory
@@ -234,6 +249,9 @@ func (w *work) unseen(err error, old *oldFile) error {
 	var never *fsobserve.NotObservedError
 	switch name := w.at.name(); {
 	case errors.As(err, &never):
+		if old != nil && old.held && !shows(old.data) {
+			return fail(never.Code(), nil, "%q is there and is neither text nor an image, so it can't be read before it is changed; remove it with a command if it is to go", name)
+		}
 		return fail(never.Code(), nil, "%q is there, and you haven't read it; read it first", name)
 	case errors.As(err, &stale):
 		what := "has changed since you read it"
@@ -259,6 +277,15 @@ func (w *work) unseen(err error, old *oldFile) error {
 		return fail(stale.Code(), details, "%s", e.Message)
 	}
 	return w.coded(err)
+}
+
+// shows reports a content that read shows.
+func shows(data []byte) bool {
+	if imagefile.Type(data) != "" {
+		return true
+	}
+	_, err := text.Inspect(bytes.NewReader(data), int64(len(data)))
+	return err == nil
 }
 
 // put puts data in the place of what was found, or makes the file. The temporary
@@ -335,12 +362,16 @@ func (w *work) temporary(d *dir, replaces bool) (name string, fd int, err error)
 	if replaces {
 		mode = 0o600
 	}
+	// A person may deny all hidden files.
+	prefix := ".dshx-"
+	if w.judge(sandboxpolicy.OpCreate, w.beside(prefix)) != nil && w.judge(sandboxpolicy.OpCreate, w.beside(prefix[1:])) == nil {
+		prefix = prefix[1:]
+	}
 	var random [8]byte
 	for range 100 {
 		_, _ = rand.Read(random[:]) // it can't fail, and would panic
-		name = ".dshx-" + hex.EncodeToString(random[:])
-		path := filepath.Join(filepath.Dir(w.at.real), name)
-		if err := w.judge(sandboxpolicy.OpCreate, path); err != nil {
+		name = prefix + hex.EncodeToString(random[:])
+		if err := w.judge(sandboxpolicy.OpCreate, w.beside(name)); err != nil {
 			return "", -1, err
 		}
 		fd, err = retry(func() (int, error) {
@@ -359,6 +390,9 @@ func (w *work) temporary(d *dir, replaces bool) (name string, fd int, err error)
 	}
 	return name, fd, nil
 }
+
+// beside is the path of a name in the directory of w's file.
+func (w *work) beside(name string) string { return filepath.Join(filepath.Dir(w.at.real), name) }
 
 // dir is the directory of a file that changes, held by descriptor: what is
 // judged and what is changed are in the same one, whatever happens to names.

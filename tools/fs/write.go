@@ -52,7 +52,7 @@ func (t *tools) defineWrite() (*pipeline.Tool, error) {
 		}
 	}
 	return pipeline.Define(pipeline.Spec[WriteArgs, WriteValue]{
-		Name: "write", Title: "Write file", Description: writeDescription,
+		Name: "write", Title: "Write file", Description: strings.TrimSpace(writeDescription),
 		Hints:   pipeline.Hints{Destructive: true, Idempotent: true},
 		Execute: t.write,
 		Render: func(_ WriteArgs, v WriteValue) []pipeline.Content {

@@ -1,0 +1,133 @@
+package fs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dshx/dshx/fsobserve"
+	"github.com/dshx/dshx/sandboxpolicy"
+	"golang.org/x/sys/unix"
+)
+
+// Of several who make one new file one makes it, also where they don't know of
+// each other's locks.
+func TestCreate_IsExclusive(t *testing.T) {
+	ws := t.TempDir()
+	var rigs []*rig
+	for range 4 {
+		rigs = append(rigs, rigIn(t, ws, nil, Options{}))
+	}
+	for i := range 30 {
+		path := fmt.Sprintf("d%d/new", i)
+		results := make([]got, len(rigs))
+		var wg sync.WaitGroup
+		for k, r := range rigs {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				results[k] = r.call("write", "file_path", path, "content", fmt.Sprint(k))
+			}()
+		}
+		wg.Wait()
+		winner := -1
+		for k, g := range results {
+			if g.r.OK() {
+				if winner >= 0 {
+					t.Errorf("%s was made by %d and by %d", path, winner, k)
+				}
+				winner = k
+			} else {
+				g.code("FS_NOT_OBSERVED")
+			}
+		}
+		rigs[0].has(path, fmt.Sprint(winner))
+	}
+	rigs[0].nothingLeft()
+}
+
+// Tools without an observer change what they haven't seen, and still not what
+// changes under their hands.
+func TestChange_WithoutObserver(t *testing.T) {
+	r := newRig(t, map[string]string{"a": "1\n"}, nil)
+	other := *r
+	other.scope = r.scope.Child("blind")
+	if _, err := Register(other.scope, Options{Domains: fixed{r.box}}); err != nil {
+		t.Fatal(err)
+	}
+	other.edit("a", "1", "2").ok()
+	other.call("write", "file_path", "a", "content", "3\n").ok().is("operation", "update")
+	other.edit("none", "1", "2").code("FS_NOT_FOUND")
+}
+
+func TestDenied_HiddenFilesAndTemporaryOnes(t *testing.T) {
+	r := newRig(t, map[string]string{"a": "1\n", ".b": "1\n"}, func(q *sandboxpolicy.Request) { q.DenyWrite = []string{"**/.*"} })
+	r.read("a").ok()
+	r.edit("a", "1", "2").ok()
+	r.read(".b").ok()
+	r.edit(".b", "1", "2").code("SANDBOX_DENIED")
+}
+
+func TestWrite_OverWhatCantBeRead(t *testing.T) {
+	r := newRig(t, map[string]string{"a": "\x00\x01\x02"}, nil)
+	r.call("write", "file_path", "a", "content", "x").code("FS_NOT_OBSERVED").says("remove it")
+	r.has("a", "\x00\x01\x02")
+}
+
+func TestWrite_LargeFiles(t *testing.T) {
+	old := strings.Repeat("x", maxHeld+1)
+	r := newRig(t, map[string]string{"a": "\xFF\xFE" + old}, nil)
+	r.read("a").ok().is("encoding", "utf-16le")
+	g := r.call("write", "file_path", "a", "content", "y\n").ok()
+	if diff := g.at("diff").(string); !strings.Contains(diff, "too much for a diff") {
+		t.Errorf("diff %.100q", diff)
+	}
+	r.has("a", utf16le("y\n")) // the mark is known of the part that was held
+	r.put("a", old+"z")
+	r.call("write", "file_path", "a", "content", "y\n").code("FS_STALE")
+}
+
+func TestLockFailures(t *testing.T) {
+	r := newRig(t, map[string]string{"a": "1\n"}, nil)
+	dir := filepath.Join(t.TempDir(), "locks")
+	o, err := fsobserve.New(fsobserve.Options{LockDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "in the way")
+	other := *r
+	other.scope = r.scope.Child("other")
+	if _, err := Register(other.scope, Options{Domains: fixed{r.box}, Observer: o}); err != nil {
+		t.Fatal(err)
+	}
+	other.call("write", "file_path", "b", "content", "x").code("FS_IO_ERROR").says("other processes")
+}
+
+// openByName stands in for openat2: a link on the way is found out.
+func TestOpenByName_FollowsNoLink(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "d/f"), "")
+	symlink(t, "d", filepath.Join(dir, "l"))
+	symlink(t, "f", filepath.Join(dir, "d/g"))
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	for path, want := range map[string]error{"d/f": nil, "d": nil, "l/f": unix.ELOOP, "d/g": unix.ELOOP, "none": unix.ENOENT} {
+		for name, open := range map[string]func(string, int) (int, error){"by name": openByName, "openat2": openReal} {
+			fd, err := open(filepath.Join(dir, path), flags)
+			if err == nil {
+				_ = unix.Close(fd)
+			}
+			if err != want {
+				t.Errorf("%s %s: %v, want %v", name, path, err, want)
+			}
+		}
+	}
+}
