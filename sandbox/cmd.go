@@ -771,13 +771,12 @@ func (c *Cmd) Tree() []int {
 	if c.mark != 0 {
 		return proctree.Find(c.mark, ^uint64(0))
 	}
-	root := c.Process.Pid
+	var pids []int
 	if c.exclusive {
-		root = unix.Getpid()
-	} else if c.Process.done() {
-		return nil // the number may be another's, and orphans can't be told
+		pids = proctree.Descendants(unix.Getpid())
+	} else {
+		pids = proctree.Group(c.identity())
 	}
-	pids := proctree.Descendants(root)
 	out := pids[:0]
 	for _, pid := range pids {
 		if !c.domain.isGuard(pid) && (c.monitor == nil || pid != c.monitor.Pid) && !c.strangers[pid] {
@@ -785,6 +784,20 @@ func (c *Cmd) Tree() []int {
 		}
 	}
 	return out
+}
+
+// identity is what the processes of a command without a mark can be told by.
+func (c *Cmd) identity() (root, sid int) {
+	if !c.Process.done() {
+		root = c.Process.Pid // later the number may be another's
+	}
+	switch {
+	case c.monitor != nil:
+		sid = c.monitor.Pid
+	case c.Session:
+		sid = c.Process.Pid
+	}
+	return root, sid
 }
 
 // Denials are the operations of the command that were refused and recorded so

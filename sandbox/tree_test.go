@@ -158,3 +158,39 @@ func TestCmd_DenialsOfWhatWasLeftBehindAreNobodyElses(t *testing.T) {
 		t.Errorf("control: %v", control.Denials())
 	}
 }
+
+// Inside of another dshx no process can be marked.
+func TestCmd_TreeWithoutMarks(t *testing.T) {
+	for _, terminal := range []bool{false, true} {
+		s := open(t, sandboxpolicy.Request{})
+		s.Domain.marker = nil
+		c := s.Command("bash", "-c", "trap '' HUP; (sleep 300 & sleep 300 &); touch up; sleep 300; true")
+		c.Session, c.KillAfter = true, 200*time.Millisecond
+		if terminal {
+			c.Terminal = &Terminal{}
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		up := s.Policy().Workspace() + "/up"
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && (len(c.Tree()) < 4 || os.Remove(up) != nil); {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(50 * time.Millisecond) // touch ends
+		if pids := c.Tree(); len(pids) != 4 {
+			t.Errorf("terminal %v: the tree is %v", terminal, pids)
+		}
+		_ = c.Signal(unix.SIGKILL)
+		_ = c.Wait()
+		if pids := c.Tree(); len(pids) != 3 {
+			t.Errorf("terminal %v: without the command the tree is %v", terminal, pids)
+		}
+		c.EndTree()
+		if err := c.AwaitTree(context.Background()); err != nil || len(c.Tree()) > 0 {
+			t.Errorf("terminal %v: %v, %v", terminal, err, c.Tree())
+		}
+		if terminal {
+			c.CloseTerminal()
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/binary"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,6 +112,43 @@ func Descendants(root int) []int {
 			at = up
 		}
 	}
+	return out
+}
+
+// Group returns the live processes that can be told to belong together without a
+// mark: those of the session sid (0: of none), root (0: nobody), and all below
+// these, as long as their parents live. What left the session and lost its
+// parents is not found.
+//
+// The number of a session is nobody else's as long as it has a process. Only
+// processes with this one's own mark count: in a dshx inside of another one all
+// have the outer one's.
+func Group(root, sid int) []int {
+	type process struct{ ppid, sid int }
+	all := map[int]process{}
+	each(func(pid int) {
+		if f, ok := fields(pid); ok && !f.ended {
+			all[pid] = process{f.ppid, f.sid}
+		}
+	})
+	own, self := MarkOf(0), os.Getpid()
+	var out []int
+	for pid := range all {
+		for at, steps := pid, 0; steps < 10000; steps++ {
+			p, ok := all[at]
+			if !ok || at == self {
+				break
+			}
+			if at == root || sid != 0 && p.sid == sid {
+				if MarkOf(pid) == own {
+					out = append(out, pid)
+				}
+				break
+			}
+			at = p.ppid
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 
@@ -232,26 +270,38 @@ func unreadable(pid int) bool {
 	return err == unix.EMFILE || err == unix.ENFILE
 }
 
-// stat reads the parent and whether the process has ended (proc_pid_stat(5):
-// the name in parentheses may hold anything).
+// stat reads the parent and whether the process has ended.
 func stat(pid int) (ppid int, ended, ok bool) {
+	f, ok := fields(pid)
+	return f.ppid, f.ended, ok
+}
+
+type status struct {
+	ppid, sid int
+	ended     bool
+}
+
+// fields reads proc_pid_stat(5): the name in parentheses may hold anything.
+func fields(pid int) (st status, ok bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, false, false
+		return status{}, false
 	}
 	s := string(b)
 	i := strings.LastIndexByte(s, ')')
 	if i < 0 || i+4 > len(s) {
-		return 0, false, false
+		return status{}, false
 	}
 	f := strings.Fields(s[i+1:])
 	if len(f) < 18 {
-		return 0, false, false
+		return status{}, false
 	}
-	ppid, err = strconv.Atoi(f[1])
+	ppid, err := strconv.Atoi(f[1])
+	sid, err2 := strconv.Atoi(f[3])
 	// A process whose first thread has ended looks like a zombie, too, while
 	// its other threads go on: field 20 counts them.
-	return ppid, (f[0] == "Z" || f[0] == "X") && (f[17] == "0" || f[17] == "1"), err == nil
+	ended := (f[0] == "Z" || f[0] == "X") && (f[17] == "0" || f[17] == "1")
+	return status{ppid, sid, ended}, err == nil && err2 == nil
 }
 
 // Stopped reports a process that a signal or a tracer has stopped.
