@@ -1,6 +1,6 @@
 // Command bench measures dshx against the bare command and against other sandboxes.
 //
-//	go run ./bench [-only starts,trees,storm,pipe] [-rounds N] [-tools DIR] [-no-install]
+//	go run ./bench [-only starts,trees,storm,pipe,calls] [-rounds N] [-tools DIR] [-no-install]
 //
 // Everything is measured in pairs: in each round every contender runs once, in random
 // order, and what is reported is the median of the ratios to the bare command of the same
@@ -44,7 +44,7 @@ func main() {
 		return
 	}
 	o := options{only: map[string]bool{}}
-	only := flag.String("only", "", "comma-separated `parts`: starts, trees, storm, pipe")
+	only := flag.String("only", "", "comma-separated `parts`: starts, trees, storm, pipe, calls")
 	flag.StringVar(&o.dshx, "dshx", "bin/dshx", "the program to measure")
 	flag.IntVar(&o.rounds, "rounds", 300, "rounds of the starts")
 	flag.StringVar(&o.tools, "tools", "", "`folder` for other sandboxes (default: dshx-bench in the user's cache folder)")
@@ -54,10 +54,10 @@ func main() {
 	for part := range strings.SplitSeq(*only, ",") {
 		switch part {
 		case "":
-		case "starts", "trees", "storm", "pipe":
+		case "starts", "trees", "storm", "pipe", "calls":
 			o.only[part] = true
 		default:
-			fmt.Fprintf(os.Stderr, "bench: no part %q: starts, trees, storm or pipe\n", part)
+			fmt.Fprintf(os.Stderr, "bench: no part %q: starts, trees, storm, pipe or calls\n", part)
 			os.Exit(2)
 		}
 	}
@@ -104,7 +104,7 @@ func run(ctx context.Context, o options) (err error) {
 	parts := []struct {
 		name string
 		run  func(context.Context, options, *stage, []contender) error
-	}{{"starts", starts}, {"trees", trees}, {"storm", storm}, {"pipe", pipe}}
+	}{{"starts", starts}, {"trees", trees}, {"storm", storm}, {"pipe", pipe}, {"calls", calls}}
 	for _, p := range parts {
 		if o.wants(p.name) {
 			if err := p.run(ctx, o, s, ready); err != nil {
