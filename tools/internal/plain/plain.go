@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -43,7 +44,10 @@ func Line(s string) string {
 }
 
 // escapes are the control sequences of terminals: ECMA-48, 5.4 and 8.3.89.
-var escapes = regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])")
+// Compiled when one is met: what is initialised here delays exec (ADR 0008).
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])")
+})
 
 // Text is a stream of output as a model reads it: without what only a terminal
 // understands, and, where it comes as base64, with bytes that are no UTF-8 spelt out, unless there is
@@ -60,7 +64,7 @@ func Text(s string, base64ed bool) string {
 		}
 	}
 	if strings.ContainsRune(s, '\x1b') {
-		s = escapes.ReplaceAllString(s, "")
+		s = escapes().ReplaceAllString(s, "")
 	}
 	return strings.ReplaceAll(s, "\r\n", "\n")
 }
