@@ -332,7 +332,7 @@ func TestLeftBehind_AMomentToEnd(t *testing.T) {
 func TestLeftBehind_BeyondTheLimitIsEnded(t *testing.T) {
 	w := newWorld(t, func(_ *sandboxpolicy.Request, j *jobs.Options, _ *Options) { j.MaxLive = 1 })
 	w.ok(object{"command": "sleep 300", "run_in_background": true})
-	r := w.call(context.Background(), object{"command": "sleep 300 & sleep 300 & echo hi", "env": object{"MARK": t.Name()}}, nil)
+	r := w.call(context.Background(), object{"command": "sleep 300 & sleep 300 & echo hi", "env": object{"MARK": mark(t)}}, nil)
 	v := w.value(r)
 	if v.Stdout != "hi\n" || v.LeftBehind == nil || v.LeftBehind.JobID != nil || len(v.LeftBehind.Pids) != 2 {
 		t.Errorf("%s", r.Value())
@@ -340,7 +340,7 @@ func TestLeftBehind_BeyondTheLimitIsEnded(t *testing.T) {
 	if c := content(r); !strings.Contains(c, "[2 processes left running and ended") || !strings.Contains(c, "too many live jobs") {
 		t.Error(c)
 	}
-	if p := marked(t.Name()); len(p) > 0 {
+	if p := marked(mark(t)); len(p) > 0 {
 		t.Errorf("%v live", p)
 	}
 	w.fails(object{"command": "sleep 300", "run_in_background": true}, "JOB_LIMIT")
@@ -356,7 +356,7 @@ func TestTimeout_EndsTheTree(t *testing.T) {
 		"kill -STOP $$", "sh -c 'while :; do echo tick; sleep 0.1; done' | tee out.txt & wait",
 	} {
 		start := time.Now()
-		r := w.call(context.Background(), object{"command": c, "timeout_ms": 400, "env": object{"MARK": t.Name()}}, nil)
+		r := w.call(context.Background(), object{"command": c, "timeout_ms": 400, "env": object{"MARK": mark(t)}}, nil)
 		v := w.value(r)
 		if d := time.Since(start); d > 3*time.Second || d < 400*time.Millisecond {
 			t.Errorf("%s took %v", c, d)
@@ -367,7 +367,7 @@ func TestTimeout_EndsTheTree(t *testing.T) {
 		if strings.Contains(c, "tick") && !strings.Contains(v.Stdout, "tick\n") || strings.Contains(c, "deaf") && v.Stdout != "deaf\n" {
 			t.Errorf("%s: the output so far is %q", c, v.Stdout)
 		}
-		if p := marked(t.Name()); len(p) > 0 {
+		if p := marked(mark(t)); len(p) > 0 {
 			t.Errorf("%s: %v live", c, p)
 		}
 		_ = os.Remove(w.work + "/f")
@@ -385,7 +385,7 @@ func TestTimeout_EndsTheTree(t *testing.T) {
 func TestCancel_KeepsWhatThereIs(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	r := w.call(ctx, object{"command": "echo so far; setsid sleep 300 & sleep 300", "env": object{"MARK": t.Name()}}, func(p pipeline.Progress) {
+	r := w.call(ctx, object{"command": "echo so far; setsid sleep 300 & sleep 300", "env": object{"MARK": mark(t)}}, func(p pipeline.Progress) {
 		cancel(pipeline.CancelReason("user"))
 	})
 	if r.OK() || r.Failure().Code != pipeline.CodeAborted || !strings.Contains(r.Failure().Message, "user") {
@@ -398,7 +398,7 @@ func TestCancel_KeepsWhatThereIs(t *testing.T) {
 	if !strings.HasPrefix(content(r), "so far\n") {
 		t.Errorf("content %q", content(r))
 	}
-	if p := marked(t.Name()); len(p) > 0 {
+	if p := marked(mark(t)); len(p) > 0 {
 		t.Errorf("%v live", p)
 	}
 	if c, ok := w.tool.PresentResult(pipeline.JSON{}, r).(pipeline.TerminalCard); ok {
@@ -414,7 +414,7 @@ func TestReport_BackPressure(t *testing.T) {
 	var once sync.Once
 	result := make(chan pipeline.Result)
 	go func() {
-		result <- w.call(ctx, object{"command": "seq 1 1000000; touch done; sleep 300", "env": object{"MARK": t.Name()}}, func(pipeline.Progress) {
+		result <- w.call(ctx, object{"command": "seq 1 1000000; touch done; sleep 300", "env": object{"MARK": mark(t)}}, func(pipeline.Progress) {
 			once.Do(func() { close(first) })
 			<-free
 		})
@@ -425,7 +425,7 @@ func TestReport_BackPressure(t *testing.T) {
 		t.Error("the command was not held up")
 	}
 	cancel()
-	within(t, 5*time.Second, "the tree's end, whether the caller reads or not", func() bool { return len(marked(t.Name())) == 0 })
+	within(t, 5*time.Second, "the tree's end, whether the caller reads or not", func() bool { return len(marked(mark(t))) == 0 })
 	close(free)
 	if r := <-result; r.OK() || r.Failure().Code != pipeline.CodeAborted {
 		t.Errorf("%v", r.Failure())

@@ -166,12 +166,15 @@ func within(t testing.TB, d time.Duration, what string, f func() bool) {
 	}
 }
 
-// marked are the live processes with MARK=mark in their environment.
-func marked(mark string) (pids []string) {
+// mark is a value for MARK that no other run of the test has.
+func mark(t testing.TB) string { return t.Name() + itoa(int64(os.Getpid())) }
+
+// marked are the live processes with that MARK in their environment.
+func marked(value string) (pids []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		env, _ := os.ReadFile(dir + "/environ")
-		if strings.Contains("\x00"+string(env), "\x00MARK="+mark+"\x00") {
+		if strings.Contains("\x00"+string(env), "\x00MARK="+value+"\x00") {
 			pids = append(pids, filepath.Base(dir))
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func TestJob_KilledOnlyWhenNothingLives(t *testing.T) {
 	w := newWorld(t, func(_ *sandboxpolicy.Request, j *jobs.Options, _ *Options) { j.Grace = time.Second })
 	id := w.ok(object{"command": "trap '' TERM; (setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' &); echo up; while :; do sleep 1; done",
-		"run_in_background": true, "env": object{"MARK": t.Name()}}).JobID
+		"run_in_background": true, "env": object{"MARK": mark(t)}}).JobID
 	within(t, 5*time.Second, "up", func() bool { return w.output(id) == "up\n" })
 	start := time.Now()
 	j, requested, err := w.owner.Kill(id, "TERM", "")
@@ -37,7 +37,7 @@ func TestJob_KilledOnlyWhenNothingLives(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if p := marked(t.Name()); len(p) > 0 {
+	if p := marked(mark(t)); len(p) > 0 {
 		t.Errorf("%v live of a killed job", p)
 	}
 	if *j.EndedBy != jobs.ByKill || time.Since(start) < time.Second {
@@ -52,15 +52,15 @@ func TestJob_KilledOnlyWhenNothingLives(t *testing.T) {
 func TestJob_EndsWithItsOwner(t *testing.T) {
 	w := newWorld(t)
 	for _, pty := range []bool{false, true} {
-		w.ok(object{"command": "sh -c 'sh -c \"sleep 999\" & wait'", "run_in_background": true, "pty": pty, "env": object{"MARK": t.Name()}})
-		w.ok(object{"command": "setsid sleep 999 & sleep 999 & true", "env": object{"MARK": t.Name()}})
+		w.ok(object{"command": "sh -c 'sh -c \"sleep 999\" & wait'", "run_in_background": true, "pty": pty, "env": object{"MARK": mark(t)}})
+		w.ok(object{"command": "setsid sleep 999 & sleep 999 & true", "env": object{"MARK": mark(t)}})
 	}
-	within(t, 5*time.Second, "processes", func() bool { return len(marked(t.Name())) >= 6 })
+	within(t, 5*time.Second, "processes", func() bool { return len(marked(mark(t))) >= 6 })
 	start := time.Now()
 	if err := w.owner.Close(context.Background()); err != nil || time.Since(start) > 7*time.Second {
 		t.Errorf("%v after %v", err, time.Since(start))
 	}
-	if p := marked(t.Name()); len(p) > 0 {
+	if p := marked(mark(t)); len(p) > 0 {
 		t.Errorf("%v live", p)
 	}
 	for _, j := range w.owner.List() {
@@ -69,8 +69,8 @@ func TestJob_EndsWithItsOwner(t *testing.T) {
 		}
 	}
 	w.fails(object{"command": "true", "run_in_background": true}, pipeline.CodeAborted)
-	v := w.ok(object{"command": "sleep 300 & true", "env": object{"MARK": t.Name()}})
-	if v.LeftBehind == nil || v.LeftBehind.JobID != nil || len(marked(t.Name())) > 0 {
+	v := w.ok(object{"command": "sleep 300 & true", "env": object{"MARK": mark(t)}})
+	if v.LeftBehind == nil || v.LeftBehind.JobID != nil || len(marked(mark(t))) > 0 {
 		t.Errorf("%+v", v.LeftBehind)
 	}
 }

@@ -208,7 +208,7 @@ func TestNamespaces_ForkBomb(t *testing.T) {
 	})
 	done := make(chan pipeline.Result)
 	go func() {
-		done <- w.call(context.Background(), object{"command": "f() { f & f & wait; }; while :; do f; done 2>/dev/null", "timeout_ms": 2000, "env": object{"MARK": t.Name()}}, nil)
+		done <- w.call(context.Background(), object{"command": "f() { f & f & wait; }; while :; do f; done 2>/dev/null", "timeout_ms": 2000, "env": object{"MARK": mark(t)}}, nil)
 	}()
 	most := 0
 	var r pipeline.Result
@@ -217,7 +217,7 @@ func TestNamespaces_ForkBomb(t *testing.T) {
 		case r = <-done:
 			waiting = false
 		case <-time.After(50 * time.Millisecond):
-			most = max(most, len(marked(t.Name())))
+			most = max(most, len(marked(mark(t))))
 		}
 	}
 	if v := w.value(r); !v.TimedOut {
@@ -226,7 +226,7 @@ func TestNamespaces_ForkBomb(t *testing.T) {
 	if most > 64 {
 		t.Errorf("%d processes", most)
 	}
-	if p := marked(t.Name()); len(p) > 0 {
+	if p := marked(mark(t)); len(p) > 0 {
 		t.Errorf("%d live", len(p))
 	}
 	if v := w.bash("echo works"); v.Stdout != "works\n" {

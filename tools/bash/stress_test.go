@@ -112,11 +112,11 @@ func TestReport_ThatPanics(t *testing.T) {
 	w := newWorld(t)
 	w.bash("true")
 	fds, threads, routines := counts()
-	r := w.call(context.Background(), object{"command": "sleep 300 & yes", "env": object{"MARK": t.Name()}}, func(pipeline.Progress) { panic("no") })
+	r := w.call(context.Background(), object{"command": "sleep 300 & yes", "env": object{"MARK": mark(t)}}, func(pipeline.Progress) { panic("no") })
 	if r.OK() || r.Failure().Code != pipeline.CodeToolPanic {
 		t.Errorf("%v", r.Failure())
 	}
-	if p := marked(t.Name()); len(p) > 0 {
+	if p := marked(mark(t)); len(p) > 0 {
 		t.Errorf("%v live", p)
 	}
 	settled(t, fds, threads, routines)
