@@ -358,7 +358,8 @@ func mcpServer(ctx context.Context, o options, s *stage, root string) (p *peerPr
 		return nil, "npm's server-filesystem: " + err.Error()
 	}
 	hello := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}` + "\n"
-	if _, err := io.WriteString(p.in, hello); err == nil {
+	_, err = io.WriteString(p.in, hello)
+	if err == nil {
 		_, err = p.receive()
 	}
 	if err == nil {
