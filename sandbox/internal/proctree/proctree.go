@@ -322,3 +322,46 @@ func Parent(pid int) int {
 	}
 	return ppid
 }
+
+// NoneAfter reports that no process with a number above pid, which was given out
+// not long ago, has the mark: the descendants of pid have such numbers as long
+// as the numbers don't begin again. It asks for each number, which is far
+// cheaper than reading /proc; known is false where it can't tell that way.
+func NoneAfter(pid int, mark uint64) (none, known bool) {
+	const most = 10000
+	for at := pid + 1; ; {
+		last, ok := lastPid()
+		if !ok || mark == 0 || last < at-1 || last-at > most {
+			return false, false
+		}
+		if last < at {
+			return true, true // nothing was started meanwhile
+		}
+		for ; at <= last; at++ {
+			if MarkOf(at) == mark && !zombie(at) {
+				return false, true
+			}
+		}
+	}
+}
+
+// lastPid is the number that was given out last in this process's PID
+// namespace: the last field of proc_loadavg(5).
+func lastPid() (int, bool) {
+	fd, err := unix.Open("/proc/loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, false
+	}
+	defer unix.Close(fd)
+	var b [128]byte
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return 0, false
+	}
+	f := strings.Fields(string(b[:n]))
+	if len(f) != 5 {
+		return 0, false
+	}
+	pid, err := strconv.Atoi(f[4])
+	return pid, err == nil
+}

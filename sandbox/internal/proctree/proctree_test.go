@@ -167,3 +167,27 @@ func TestFind_WithoutADescriptor(t *testing.T) {
 	}
 	wait(t, "its end", func() bool { return len(Find(mark, ^uint64(0))) == 0 })
 }
+
+func TestNoneAfter(t *testing.T) {
+	m := newMarker(t)
+	c, mark := marked(t, m, "setsid sleep 300 & exit 0")
+	wait(t, "the shell's end", func() bool { return zombie(c.Process.Pid) })
+	if none, known := NoneAfter(c.Process.Pid, mark); none || !known {
+		t.Errorf("with a process: none %t, known %t", none, known)
+	}
+	for _, pid := range Find(mark, ^uint64(0)) {
+		if err := Signal(pid, mark, ^uint64(0), unix.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	wait(t, "its end", func() bool { return len(Find(mark, ^uint64(0))) == 0 })
+	if none, known := NoneAfter(c.Process.Pid, mark); !none || !known {
+		t.Errorf("without: none %t, known %t", none, known)
+	}
+	if _, known := NoneAfter(1<<22, mark); known {
+		t.Error("a number that was not given out is no place to begin")
+	}
+	if _, known := NoneAfter(c.Process.Pid, 0); known {
+		t.Error("without a mark it can't be known")
+	}
+}
