@@ -173,10 +173,12 @@ func TestCmd_TreeWithoutMarks(t *testing.T) {
 			t.Fatal(err)
 		}
 		up := s.Policy().Workspace() + "/up"
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && (len(c.Tree()) < 4 || os.Remove(up) != nil); {
+		// touch has ended, and what comes after it has begun.
+		made := false
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && (!made || len(c.Tree()) != 4); {
+			made = made || os.Remove(up) == nil
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(50 * time.Millisecond) // touch ends
 		if pids := c.Tree(); len(pids) != 4 {
 			t.Errorf("terminal %v: the tree is %v", terminal, pids)
 		}
