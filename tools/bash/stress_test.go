@@ -22,9 +22,10 @@ func settled(t *testing.T, fds, threads, routines int) {
 	// The runtime keeps as many threads as ever waited at the same time, and how
 	// many of a crowd do is up to the machine. One for each call would be hundreds.
 	threads = max(threads, 64)
-	// A worker of the supervisor keeps up to three descriptors of whom it served
-	// last. What leaks with each call would be hundreds.
-	fds += 3
+	// The supervisor has as many workers as calls came at the same time, for five
+	// seconds, and each keeps up to three descriptors of whom it served last. What
+	// leaks with each call would be hundreds.
+	fds, routines = fds+12, routines+4
 	for range 400 {
 		if f, th, r = counts(); f <= fds && th <= threads+5 && r <= routines {
 			break
