@@ -24,7 +24,7 @@ result, or with --json the whole result. The arguments are a JSON object, or
 
 Exits 1 where the call fails. A command that exits non-zero is no failure.`,
 		Example: `  dshx call bash '{"command":"make test"}'
-  dshx call --json grep '{"pattern":"TODO","output":"count"}'`,
+  dshx call --json grep '{"pattern":"func main","output":"count"}'`,
 	}, operands{min: 1, max: 2}, runCall, cli.JSON, cli.Shared)
 }
 

@@ -7,7 +7,7 @@
 // and the index is read, once, when something that is ignored could be tracked
 // all the same.
 //
-//	rules := ignore.At("/work/repo/src", ignore.LoadGlobal(home, xdg, nil))
+//	rules := ignore.At("/home/me/repo/src", ignore.LoadGlobal(home, xdg, nil))
 //	switch rules.Check(&buf, "main.o", false) { … }
 //
 // Where git leaves room this package decides:
