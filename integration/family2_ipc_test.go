@@ -96,6 +96,7 @@ func TestF2_8_OwnLoopback(t *testing.T) {
 			d.Write(filepath.Join(d.W, "page.txt"), "a page")
 			r := d.bash(Opts{Flags: []string{"--network", "loopback"}}, `
 py=$1
+: > log
 "$py" -u -m http.server --bind 127.0.0.1 0 > log 2>&1 &
 for i in $(seq 200); do port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' log); test -n "$port" && break; sleep 0.05; done
 "$py" -c 'import sys, urllib.request; print(urllib.request.urlopen("http://127.0.0.1:%s/page.txt" % sys.argv[1]).read().decode())' "$port"
