@@ -45,7 +45,7 @@ func (j JSON) Decode(into any) error {
 }
 
 // ErrDepth is the error of a value that is nested deeper than MaxDepth.
-var ErrDepth = fmt.Errorf("nested deeper than %d", MaxDepth)
+var ErrDepth = errors.New("nested too deeply")
 
 // ParseJSON materialises one value. Duplicate member names, invalid UTF-8,
 // unpaired surrogates in escapes, anything after the value and more than
@@ -62,7 +62,7 @@ func ParseJSON(data []byte) (JSON, error) {
 			return JSON{}, problem(err)
 		}
 		if dec.StackDepth() > MaxDepth {
-			return JSON{}, ErrDepth
+			return JSON{}, fmt.Errorf("%w: more than %d levels", ErrDepth, MaxDepth)
 		}
 		_ = tok
 		if dec.StackDepth() == 0 {

@@ -156,7 +156,7 @@ func (st *stages) approve(ctx context.Context, q Question) (a Answer) {
 	return st.approver.Approve(ctx, q)
 }
 
-var errLate = Failf(CodeInternal, "a wrapper called the body after it had returned")
+var errLate = &Error{Code: CodeInternal, Message: "a wrapper called the body after it had returned"}
 
 // execute runs the body inside the wrappers, and waits for every body that
 // they began.

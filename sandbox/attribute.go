@@ -125,7 +125,18 @@ func resolveExisting(path string) string {
 	return filepath.Join(real, path[ends[n-1]:])
 }
 
-var closing = map[byte]string{'\'': "'", '"': `"`, '`': "'`"}
+// closing are the quotes that end what b begins, "" when it begins nothing.
+func closing(b byte) string {
+	switch b {
+	case '\'':
+		return "'"
+	case '"':
+		return `"`
+	case '`':
+		return "'`"
+	}
+	return ""
+}
 
 // paths returns what in an error message can be a path: what stands in quotes,
 // and words with a slash.
@@ -134,8 +145,8 @@ func paths(line string) []string {
 	line = strings.NewReplacer("‘", "'", "’", "'", "“", `"`, "”", `"`).Replace(line)
 	var out []string
 	for i := 0; i < len(line); i++ {
-		ends, quoted := closing[line[i]]
-		if !quoted {
+		ends := closing(line[i])
+		if ends == "" {
 			continue
 		}
 		if j := strings.IndexAny(line[i+1:], ends); j > 0 {

@@ -303,7 +303,7 @@ func (d *Domain) restrict() (listener int, nested bool, err error) {
 
 func (d *Domain) installFilter() (listener int, nested bool, err error) {
 	o := seccomp.Options{
-		Network:  filterNetwork[d.policy.Network()],
+		Network:  filterNetwork(d.policy.Network()),
 		Listener: d.host.Seccomp.Listener,
 		Signals:  !d.scoped && d.marker != nil,
 		Truncate: d.host.LandlockABI < landlock.ABITruncate,
@@ -348,10 +348,16 @@ func namePlaces(p *sandboxpolicy.Policy) []supervise.Place {
 	return out
 }
 
-var filterNetwork = map[sandboxpolicy.Network]seccomp.Net{
-	sandboxpolicy.NetworkNone:     seccomp.NetNone,
-	sandboxpolicy.NetworkLoopback: seccomp.NetLoopback,
-	sandboxpolicy.NetworkFull:     seccomp.NetFull,
+// filterNetwork is the filter's word for a policy's network; what it doesn't
+// know is none.
+func filterNetwork(n sandboxpolicy.Network) seccomp.Net {
+	switch n {
+	case sandboxpolicy.NetworkLoopback:
+		return seccomp.NetLoopback
+	case sandboxpolicy.NetworkFull:
+		return seccomp.NetFull
+	}
+	return seccomp.NetNone
 }
 
 // on runs f on the domain's thread and waits for it; false when the domain is

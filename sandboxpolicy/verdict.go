@@ -1,7 +1,6 @@
 package sandboxpolicy
 
 import (
-	"net/netip"
 	"path/filepath"
 	"strings"
 )
@@ -334,23 +333,11 @@ func IsLoopback(addr string) bool { return isLoopback(addr, true) }
 // unspecified address reaches the own host, ip(7); binding it opens every
 // interface.
 func isLoopback(addr string, unspecified bool) bool {
-	host := addr
-	if ap, err := netip.ParseAddrPort(addr); err == nil {
-		return loopbackAddr(ap.Addr(), unspecified)
-	}
-	if i := strings.LastIndexByte(addr, ':'); i >= 0 && strings.IndexByte(addr, ':') == i {
-		host = addr[:i]
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if a, err := netip.ParseAddr(host); err == nil {
-		return loopbackAddr(a, unspecified)
+	host := splitPort(addr)
+	if a, ok := parseIP(host); ok {
+		return a.loopback() || unspecified && a.unspecified()
 	}
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	// RFC 6761: localhost names resolve to loopback.
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}
-
-func loopbackAddr(a netip.Addr, unspecified bool) bool {
-	a = a.WithZone("").Unmap()
-	return a.IsLoopback() || unspecified && a.IsUnspecified()
 }

@@ -38,9 +38,9 @@ const (
 
 var (
 	mu      sync.Mutex
-	writeFD int32 = -1 // read by the handler
-	readFD        = -1
-	taken         = map[unix.Signal]sigaction{}
+	writeFD int32                     = -1 // read by the handler
+	readFD                            = -1
+	taken   map[unix.Signal]sigaction // made by the first that is
 )
 
 func handlerPC() uintptr
@@ -82,6 +82,9 @@ func Catch(sigs ...unix.Signal) error {
 		}
 		if err := rtSigaction(s, &a, nil); err != nil {
 			return err
+		}
+		if taken == nil {
+			taken = map[unix.Signal]sigaction{}
 		}
 		taken[s] = old
 	}

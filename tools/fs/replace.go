@@ -3,8 +3,6 @@ package fs
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"hash"
 	"io"
@@ -367,10 +365,8 @@ func (w *work) temporary(d *dir, replaces bool) (name string, fd int, err error)
 	if w.judge(sandboxpolicy.OpCreate, w.beside(prefix)) != nil && w.judge(sandboxpolicy.OpCreate, w.beside(prefix[1:])) == nil {
 		prefix = prefix[1:]
 	}
-	var random [8]byte
 	for range 100 {
-		_, _ = rand.Read(random[:]) // it can't fail, and would panic
-		name = prefix + hex.EncodeToString(random[:])
+		name = prefix + randomName()
 		if err := w.judge(sandboxpolicy.OpCreate, w.beside(name)); err != nil {
 			return "", -1, err
 		}

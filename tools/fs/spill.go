@@ -2,8 +2,8 @@ package fs
 
 import (
 	"bufio"
-	"crypto/rand"
-	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 
 	"github.com/dshx/dshx/tools/fs/internal/text"
@@ -52,10 +52,12 @@ func (s *spilling) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// randomName is 16 digits that nobody outside can foresee: the generator is
+// seeded by the kernel.
+func randomName() string { return fmt.Sprintf("%016x", rand.Uint64()) }
+
 func (s *spilling) open() {
-	var random [8]byte
-	_, _ = rand.Read(random[:])
-	name := "result-" + hex.EncodeToString(random[:]) + s.suffix
+	name := "result-" + randomName() + s.suffix
 	open := func(dir string) {
 		path := filepath.Join(dir, name)
 		fd, err := retry(func() (int, error) {

@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -115,7 +116,7 @@ type assembler struct {
 	at  map[*node]int // where in rev the nearest way into a node begins
 }
 
-var errTooLong = fmt.Errorf("more than %d", maxInsns)
+var errTooLong = errors.New("more instructions than the kernel takes")
 
 func assemble(root *node) ([]Insn, error) {
 	s := &assembler{at: map[*node]int{}}
@@ -124,7 +125,7 @@ func assemble(root *node) ([]Insn, error) {
 	}
 	slices.Reverse(s.rev)
 	if len(s.rev) > maxInsns {
-		return nil, fmt.Errorf("filter of %d instructions: %w", len(s.rev), errTooLong)
+		return nil, fmt.Errorf("filter of %d instructions: %w (%d)", len(s.rev), errTooLong, maxInsns)
 	}
 	return s.rev, nil
 }

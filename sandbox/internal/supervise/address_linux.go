@@ -2,7 +2,7 @@ package supervise
 
 import (
 	"encoding/binary"
-	"net/netip"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,10 +27,10 @@ const (
 // address is what a sockaddr says.
 type address struct {
 	kind   addressKind
-	name   string         // of addrAbstract without the leading NUL; of addrPath up to the NUL
-	inet   netip.AddrPort // of addrInet; a mapped IPv4 address stays mapped
-	port   uint32         // of addrNetlink: nl_pid
-	groups uint32         // of addrNetlink
+	name   string // of addrAbstract without the leading NUL; of addrPath up to the NUL
+	inet   inet   // of addrInet
+	port   uint32 // of addrNetlink: nl_pid
+	groups uint32 // of addrNetlink
 }
 
 // parseAddress reads the bytes of a sockaddr as a socket of the domain would.
@@ -70,15 +70,13 @@ func parseAddress(domain int, b []byte, connecting bool) (address, unix.Errno) {
 			if len(b) < unix.SizeofSockaddrInet4 {
 				return address{}, unix.EINVAL
 			}
-			return address{kind: addrInet, inet: netip.AddrPortFrom(
-				netip.AddrFrom4([4]byte(b[4:8])), binary.BigEndian.Uint16(b[2:]))}, 0
+			return address{kind: addrInet, inet: inet4([4]byte(b[4:8]), binary.BigEndian.Uint16(b[2:]))}, 0
 		case unix.AF_INET6:
 			const sin6LenRFC2133 = 24 // without sin6_scope_id
 			if len(b) < sin6LenRFC2133 {
 				return address{}, unix.EINVAL
 			}
-			return address{kind: addrInet, inet: netip.AddrPortFrom(
-				netip.AddrFrom16([16]byte(b[8:24])), binary.BigEndian.Uint16(b[2:]))}, 0
+			return address{kind: addrInet, inet: inet{ip: [16]byte(b[8:24]), port: binary.BigEndian.Uint16(b[2:])}}, 0
 		case unix.AF_UNSPEC:
 			return address{kind: addrNone}, 0
 		}
@@ -97,7 +95,7 @@ func parseAddress(domain int, b []byte, connecting bool) (address, unix.Errno) {
 func (a address) family() string {
 	switch a.kind {
 	case addrInet:
-		if a.inet.Addr().Unmap().Is4() {
+		if a.inet.is4() {
 			return "inet"
 		}
 		return "inet6"
@@ -120,7 +118,7 @@ func unixAddress(path []byte) []byte {
 
 // loopbackAddress is the loopback address of the family that dst has, on a
 // socket of the domain, with port 0.
-func loopbackAddress(domain int, dst netip.Addr) []byte {
+func loopbackAddress(domain int, dst inet) []byte {
 	if domain == unix.AF_INET {
 		b := make([]byte, unix.SizeofSockaddrInet4)
 		binary.NativeEndian.PutUint16(b, unix.AF_INET)
@@ -129,11 +127,88 @@ func loopbackAddress(domain int, dst netip.Addr) []byte {
 	}
 	b := make([]byte, unix.SizeofSockaddrInet6)
 	binary.NativeEndian.PutUint16(b, unix.AF_INET6)
-	ip := netip.IPv6Loopback()
-	if dst.IsValid() && dst.Unmap().Is4() {
-		ip = netip.MustParseAddr("::ffff:127.0.0.1")
+	ip := [16]byte{15: 1}
+	if dst.is4() {
+		ip = inet4([4]byte{127, 0, 0, 1}, 0).ip
 	}
-	a := ip.As16()
-	copy(b[8:], a[:])
+	copy(b[8:], ip[:])
+	return b
+}
+
+// An inet is an internet address with its port. (Package net/netip has one as
+// well; sandboxpolicy's address.go says why it isn't used.)
+type inet struct {
+	ip    [16]byte // of IPv4: mapped, RFC 4291, 2.5.5.2
+	port  uint16
+	plain bool // IPv4, in an address of that family
+}
+
+func inet4(b [4]byte, port uint16) inet {
+	return inet{ip: [16]byte{10: 0xff, 11: 0xff, 12: b[0], 13: b[1], 14: b[2], 15: b[3]}, port: port, plain: true}
+}
+
+// is4 reports whether packets to a are IPv4's.
+func (a inet) is4() bool { return [12]byte(a.ip[:12]) == [12]byte{10: 0xff, 11: 0xff} }
+
+// ours reports whether a is the loopback's or no address at all.
+func (a inet) ours() bool {
+	if a.is4() {
+		return a.ip[12] == 127 || [4]byte(a.ip[12:]) == [4]byte{}
+	}
+	return a.ip == [16]byte{15: 1} || a.ip == [16]byte{}
+}
+
+// String is the address as RFC 5952 has it, IPv6 in brackets, and the port.
+func (a inet) String() string {
+	var b []byte
+	if a.plain {
+		b = appendIPv4(b, a.ip[12:])
+	} else {
+		b = append(b, '[')
+		if a.is4() {
+			b = appendIPv4(append(b, "::ffff:"...), a.ip[12:])
+		} else {
+			b = a.appendGroups(b)
+		}
+		b = append(b, ']')
+	}
+	return string(strconv.AppendUint(append(b, ':'), uint64(a.port), 10))
+}
+
+func appendIPv4(b, ip []byte) []byte {
+	for i, n := range ip {
+		if i > 0 {
+			b = append(b, '.')
+		}
+		b = strconv.AppendUint(b, uint64(n), 10)
+	}
+	return b
+}
+
+// appendGroups leaves the first of the longest runs of zeros out.
+func (a inet) appendGroups(b []byte) []byte {
+	group := func(i int) uint16 { return binary.BigEndian.Uint16(a.ip[2*i:]) }
+	gap, end := -1, -1
+	for i := 0; i < 8; i++ {
+		j := i
+		for j < 8 && group(j) == 0 {
+			j++
+		}
+		if j-i > max(end-gap, 1) { // one zero alone is written
+			gap, end = i, j
+		}
+		i = max(i, j-1)
+	}
+	for i := 0; i < 8; i++ {
+		if i == gap {
+			b = append(b, "::"...)
+			i = end - 1
+			continue
+		}
+		if i > 0 && i != end {
+			b = append(b, ':')
+		}
+		b = strconv.AppendUint(b, uint64(group(i)), 16)
+	}
 	return b
 }

@@ -12,18 +12,33 @@ const (
 	largefile = 0x8000
 )
 
-// legacyHandlers are the calls that newer architectures do without.
-var legacyHandlers = map[int]handler{
-	unix.SYS_CHMOD:     chmod,
-	unix.SYS_CHOWN:     chown,
-	unix.SYS_LCHOWN:    lchown,
-	unix.SYS_UTIME:     utime,
-	unix.SYS_UTIMES:    utimes,
-	unix.SYS_FUTIMESAT: futimesat,
-	unix.SYS_OPEN:      open,
-	unix.SYS_CREAT:     creat,
-	unix.SYS_MKDIR:     mkdir,
-	unix.SYS_RMDIR:     rmdir,
-	unix.SYS_UNLINK:    unlink,
-	unix.SYS_RENAME:    rename,
+// legacyHandlerOf is handlerOf for the calls that newer architectures do without.
+func legacyHandlerOf(nr int32) handler {
+	switch nr {
+	case unix.SYS_CHMOD:
+		return chmod
+	case unix.SYS_CHOWN:
+		return chown
+	case unix.SYS_LCHOWN:
+		return lchown
+	case unix.SYS_UTIME:
+		return utime
+	case unix.SYS_UTIMES:
+		return utimes
+	case unix.SYS_FUTIMESAT:
+		return futimesat
+	case unix.SYS_OPEN:
+		return open
+	case unix.SYS_CREAT:
+		return creat
+	case unix.SYS_MKDIR:
+		return mkdir
+	case unix.SYS_RMDIR:
+		return rmdir
+	case unix.SYS_UNLINK:
+		return unlink
+	case unix.SYS_RENAME:
+		return rename
+	}
+	return nil
 }

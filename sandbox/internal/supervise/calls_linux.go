@@ -13,14 +13,114 @@ import (
 // in the registers: those of type int count by their low 32 bits.
 type handler func(w *worker, a *[6]uint64) answer
 
-// handlers is indexed by system call number.
-var handlers [512]handler
-
-func lookupHandler(nr int32) handler {
-	if nr < 0 || int(nr) >= len(handlers) {
-		return nil
+// handlerOf returns what answers the system call of a number, or nil. It is a
+// switch, not a table: nothing of it is built when the program starts.
+func handlerOf(nr int32) handler {
+	switch nr {
+	case unix.SYS_FCHMOD:
+		return sysFchmod
+	case unix.SYS_FCHMODAT:
+		return sysFchmodat
+	case unix.SYS_FCHMODAT2:
+		return sysFchmodat2
+	case unix.SYS_FCHOWN:
+		return sysFchown
+	case unix.SYS_FCHOWNAT:
+		return sysFchownat
+	case unix.SYS_UTIMENSAT:
+		return sysUtimensat
+	case unix.SYS_SETXATTR:
+		return sysSetxattr
+	case unix.SYS_LSETXATTR:
+		return sysLsetxattr
+	case unix.SYS_FSETXATTR:
+		return sysFsetxattr
+	case unix.SYS_SETXATTRAT:
+		return sysSetxattrat
+	case unix.SYS_REMOVEXATTR:
+		return sysRemovexattr
+	case unix.SYS_LREMOVEXATTR:
+		return sysLremovexattr
+	case unix.SYS_FREMOVEXATTR:
+		return sysFremovexattr
+	case unix.SYS_REMOVEXATTRAT:
+		return sysRemovexattrat
+	case unix.SYS_FILE_SETATTR:
+		return sysFileSetattr
+	case unix.SYS_TRUNCATE:
+		return sysTruncate
+	case unix.SYS_IOCTL:
+		return sysIoctl
+	case unix.SYS_OPENAT:
+		return sysOpenat
+	case unix.SYS_MKDIRAT:
+		return sysMkdirat
+	case unix.SYS_UNLINKAT:
+		return sysUnlinkat
+	case unix.SYS_RENAMEAT:
+		return sysRenameat
+	case unix.SYS_RENAMEAT2:
+		return sysRenameat2
+	case unix.SYS_CONNECT:
+		return sysConnect
+	case unix.SYS_BIND:
+		return sysBind
+	case unix.SYS_LISTEN:
+		return sysListen
+	case unix.SYS_SENDTO:
+		return sysSendto
+	case unix.SYS_SENDMSG:
+		return sysSendmsg
+	case unix.SYS_SENDMMSG:
+		return sysSendmmsg
+	case unix.SYS_KILL:
+		return sysKill
+	case unix.SYS_TKILL:
+		return sysTkill
+	case unix.SYS_TGKILL:
+		return sysTgkill
+	case unix.SYS_RT_SIGQUEUEINFO:
+		return sysTkill
+	case unix.SYS_RT_TGSIGQUEUEINFO:
+		return sysTgkill
+	case unix.SYS_PIDFD_SEND_SIGNAL:
+		return sysPidfdSendSignal
+	case unix.SYS_SETPGID:
+		return sysSetpgid
+	case unix.SYS_SETPRIORITY:
+		return sysSetpriority
+	case unix.SYS_IOPRIO_SET:
+		return sysIoprioSet
+	case unix.SYS_SCHED_SETAFFINITY:
+		return sysSched
+	case unix.SYS_SCHED_SETATTR:
+		return sysSched
+	case unix.SYS_SCHED_SETPARAM:
+		return sysSched
+	case unix.SYS_SCHED_SETSCHEDULER:
+		return sysSched
+	case unix.SYS_PRLIMIT64:
+		return sysPrlimit
+	case unix.SYS_SOCKET:
+		return sysSocket
+	case unix.SYS_SOCKETPAIR:
+		return sysSocketpair
+	case unix.SYS_UNSHARE:
+		return sysUnshare
+	case unix.SYS_CLONE:
+		return sysClone
+	case unix.SYS_SETNS:
+		return sysSetns
+	case unix.SYS_MOUNT:
+		return refusePath("mount", 1)
+	case unix.SYS_UMOUNT2:
+		return refusePath("umount", 0)
+	case unix.SYS_PIVOT_ROOT:
+		return refusePath("pivot_root", 0)
+	case unix.SYS_CHROOT:
+		return refusePath("chroot", 0)
 	}
-	return handlers[nr]
+	return legacyHandlerOf(nr)
 }
 
 // unknown is a notified call without a handler: the filter refuses it by way
@@ -32,69 +132,4 @@ func (w *worker) unknown() answer {
 		name = fmt.Sprintf("system call %d", w.n.nr)
 	}
 	return w.refuse(sandboxpolicy.OpKernel, name, "", unix.EPERM)
-}
-
-func init() {
-	for nr, h := range map[int]handler{
-		unix.SYS_FCHMOD:        sysFchmod,
-		unix.SYS_FCHMODAT:      sysFchmodat,
-		unix.SYS_FCHMODAT2:     sysFchmodat2,
-		unix.SYS_FCHOWN:        sysFchown,
-		unix.SYS_FCHOWNAT:      sysFchownat,
-		unix.SYS_UTIMENSAT:     sysUtimensat,
-		unix.SYS_SETXATTR:      sysSetxattr,
-		unix.SYS_LSETXATTR:     sysLsetxattr,
-		unix.SYS_FSETXATTR:     sysFsetxattr,
-		unix.SYS_SETXATTRAT:    sysSetxattrat,
-		unix.SYS_REMOVEXATTR:   sysRemovexattr,
-		unix.SYS_LREMOVEXATTR:  sysLremovexattr,
-		unix.SYS_FREMOVEXATTR:  sysFremovexattr,
-		unix.SYS_REMOVEXATTRAT: sysRemovexattrat,
-		unix.SYS_FILE_SETATTR:  sysFileSetattr,
-		unix.SYS_TRUNCATE:      sysTruncate,
-		unix.SYS_IOCTL:         sysIoctl,
-
-		unix.SYS_OPENAT:    sysOpenat,
-		unix.SYS_MKDIRAT:   sysMkdirat,
-		unix.SYS_UNLINKAT:  sysUnlinkat,
-		unix.SYS_RENAMEAT:  sysRenameat,
-		unix.SYS_RENAMEAT2: sysRenameat2,
-
-		unix.SYS_CONNECT:  sysConnect,
-		unix.SYS_BIND:     sysBind,
-		unix.SYS_LISTEN:   sysListen,
-		unix.SYS_SENDTO:   sysSendto,
-		unix.SYS_SENDMSG:  sysSendmsg,
-		unix.SYS_SENDMMSG: sysSendmmsg,
-
-		unix.SYS_KILL:               sysKill,
-		unix.SYS_TKILL:              sysTkill,
-		unix.SYS_TGKILL:             sysTgkill,
-		unix.SYS_RT_SIGQUEUEINFO:    sysTkill,
-		unix.SYS_RT_TGSIGQUEUEINFO:  sysTgkill,
-		unix.SYS_PIDFD_SEND_SIGNAL:  sysPidfdSendSignal,
-		unix.SYS_SETPGID:            sysSetpgid,
-		unix.SYS_SETPRIORITY:        sysSetpriority,
-		unix.SYS_IOPRIO_SET:         sysIoprioSet,
-		unix.SYS_SCHED_SETAFFINITY:  sysSched,
-		unix.SYS_SCHED_SETATTR:      sysSched,
-		unix.SYS_SCHED_SETPARAM:     sysSched,
-		unix.SYS_SCHED_SETSCHEDULER: sysSched,
-		unix.SYS_PRLIMIT64:          sysPrlimit,
-
-		unix.SYS_SOCKET:     sysSocket,
-		unix.SYS_SOCKETPAIR: sysSocketpair,
-		unix.SYS_UNSHARE:    sysUnshare,
-		unix.SYS_CLONE:      sysClone,
-		unix.SYS_SETNS:      sysSetns,
-		unix.SYS_MOUNT:      refusePath("mount", 1),
-		unix.SYS_UMOUNT2:    refusePath("umount", 0),
-		unix.SYS_PIVOT_ROOT: refusePath("pivot_root", 0),
-		unix.SYS_CHROOT:     refusePath("chroot", 0),
-	} {
-		handlers[nr] = h
-	}
-	for nr, h := range legacyHandlers {
-		handlers[nr] = h
-	}
 }

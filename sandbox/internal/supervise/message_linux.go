@@ -3,7 +3,6 @@ package supervise
 import (
 	"encoding/binary"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -167,20 +166,33 @@ func appendControl(b []byte, c scm) []byte {
 	return b
 }
 
-// harmlessControl are the control messages of internet sockets that don't say
-// where a packet goes. Others (IP_RETOPTS and IPV6_RTHDR have routes in them)
-// are refused where only the loopback is allowed.
-var harmlessControl = map[[2]int32]bool{
-	{unix.IPPROTO_IP, unix.IP_TOS}:          true,
-	{unix.IPPROTO_IP, unix.IP_TTL}:          true,
-	{unix.IPPROTO_IPV6, unix.IPV6_TCLASS}:   true,
-	{unix.IPPROTO_IPV6, unix.IPV6_HOPLIMIT}: true,
-	{unix.IPPROTO_IPV6, unix.IPV6_DONTFRAG}: true,
-	{unix.IPPROTO_UDP, unix.UDP_SEGMENT}:    true,
-	{unix.SOL_SOCKET, unix.SO_TIMESTAMPING}: true,
-	{unix.SOL_SOCKET, unix.SCM_TXTIME}:      true,
-	{unix.SOL_SOCKET, unix.SO_PRIORITY}:     true,
-	{unix.SOL_SOCKET, unix.SCM_TS_OPT_ID}:   true,
+// harmlessControl reports whether a control message of an internet socket says
+// nothing about where a packet goes. Others (IP_RETOPTS and IPV6_RTHDR have
+// routes in them) are refused where only the loopback is allowed.
+func harmlessControl(level, typ int32) bool {
+	switch level {
+	case unix.IPPROTO_IP:
+		switch typ {
+		case unix.IP_TOS, unix.IP_TTL:
+			return true
+		}
+	case unix.IPPROTO_IPV6:
+		switch typ {
+		case unix.IPV6_TCLASS, unix.IPV6_HOPLIMIT, unix.IPV6_DONTFRAG:
+			return true
+		}
+	case unix.IPPROTO_UDP:
+		switch typ {
+		case unix.UDP_SEGMENT:
+			return true
+		}
+	case unix.SOL_SOCKET:
+		switch typ {
+		case unix.SO_TIMESTAMPING, unix.SCM_TXTIME, unix.SO_PRIORITY, unix.SCM_TS_OPT_ID:
+			return true
+		}
+	}
+	return false
 }
 
 // loopbackIndex is LOOPBACK_IFINDEX, the loopback's number in every network
@@ -193,16 +205,16 @@ const loopbackIndex = 1
 // kernel would send by that one, whatever the destination.
 func (c scm) staysOnLoopback() bool {
 	var device uint32
-	var source netip.Addr
+	var source inet
 	switch {
 	case c.level == unix.IPPROTO_IP && c.typ == unix.IP_PKTINFO && len(c.data) == unix.SizeofInet4Pktinfo:
-		device, source = binary.NativeEndian.Uint32(c.data), netip.AddrFrom4([4]byte(c.data[4:]))
+		device, source = binary.NativeEndian.Uint32(c.data), inet4([4]byte(c.data[4:]), 0)
 	case c.level == unix.IPPROTO_IPV6 && c.typ == unix.IPV6_PKTINFO && len(c.data) == unix.SizeofInet6Pktinfo:
-		device, source = binary.NativeEndian.Uint32(c.data[16:]), netip.AddrFrom16([16]byte(c.data)).Unmap()
+		device, source = binary.NativeEndian.Uint32(c.data[16:]), inet{ip: [16]byte(c.data)}
 	default:
-		return harmlessControl[[2]int32{c.level, c.typ}]
+		return harmlessControl(c.level, c.typ)
 	}
-	return (device == 0 || device == loopbackIndex) && (source.IsLoopback() || source.IsUnspecified())
+	return (device == 0 || device == loopbackIndex) && source.ours()
 }
 
 // aroundLoopback is the verdict on what would send a packet another way than

@@ -499,24 +499,29 @@ func sysTruncate(w *worker, a *[6]uint64) answer {
 	return failed(truncate(w.entry(o.fd), a[1]))
 }
 
-// ioctls that change what a file is, by a descriptor of any mode. size is how
-// many bytes they read at their argument.
-var fileIoctls = map[uint32]int{
-	unix.FS_IOC_SETFLAGS: 4,  // _IOW of a long, but the kernel reads an int (fs/file_attr.c)
-	0x40046602:           4,  // FS_IOC32_SETFLAGS
-	0x401c5820:           28, // FS_IOC_FSSETXATTR
-	0x40087602:           4,  // FS_IOC_SETVERSION
-	0x40047602:           4,  // FS_IOC32_SETVERSION
-	0x40086604:           4,  // EXT4_IOC_SETVERSION_OLD
-	0x40046604:           4,  // EXT4_IOC32_SETVERSION_OLD
-	0x40047211:           4,  // FAT_IOCTL_SET_ATTRIBUTES
+// fileIoctl reports whether an ioctl changes what a file is, by a descriptor of
+// any mode, and how many bytes it reads at its argument.
+func fileIoctl(request uint32) (size int, known bool) {
+	switch request {
+	case unix.FS_IOC_SETFLAGS, // _IOW of a long, but the kernel reads an int (fs/file_attr.c)
+		0x40046602, // FS_IOC32_SETFLAGS
+		0x40087602, // FS_IOC_SETVERSION
+		0x40047602, // FS_IOC32_SETVERSION
+		0x40086604, // EXT4_IOC_SETVERSION_OLD
+		0x40046604, // EXT4_IOC32_SETVERSION_OLD
+		0x40047211: // FAT_IOCTL_SET_ATTRIBUTES
+		return 4, true
+	case 0x401c5820: // FS_IOC_FSSETXATTR
+		return 28, true
+	}
+	return 0, false
 }
 
 func sysIoctl(w *worker, a *[6]uint64) answer {
 	if uint32(a[1]) == unix.TIOCSPGRP {
 		return w.setForeground()
 	}
-	size, known := fileIoctls[uint32(a[1])]
+	size, known := fileIoctl(uint32(a[1]))
 	if !known {
 		// Encryption policies and verity have arguments with pointers in them.
 		return w.unknown()

@@ -361,15 +361,23 @@ func sysPrlimit(w *worker, a *[6]uint64) answer {
 // Calls that the filter refuses by way of us, so that they are recorded.
 
 // familyNames are those that programs ask for; the rest are numbers.
-var familyNames = map[int]string{
+var familyNames = [...]string{
 	unix.AF_UNIX: "AF_UNIX", unix.AF_INET: "AF_INET", unix.AF_INET6: "AF_INET6", unix.AF_NETLINK: "AF_NETLINK",
 	unix.AF_PACKET: "AF_PACKET", unix.AF_ALG: "AF_ALG", unix.AF_VSOCK: "AF_VSOCK", unix.AF_BLUETOOTH: "AF_BLUETOOTH",
 	unix.AF_CAN: "AF_CAN", unix.AF_TIPC: "AF_TIPC", unix.AF_XDP: "AF_XDP", unix.AF_QIPCRTR: "AF_QIPCRTR", unix.AF_KEY: "AF_KEY",
 }
 
-var typeNames = map[int]string{
+var typeNames = [...]string{
 	unix.SOCK_STREAM: "SOCK_STREAM", unix.SOCK_DGRAM: "SOCK_DGRAM", unix.SOCK_RAW: "SOCK_RAW",
 	unix.SOCK_SEQPACKET: "SOCK_SEQPACKET", unix.SOCK_RDM: "SOCK_RDM", unix.SOCK_PACKET: "SOCK_PACKET",
+}
+
+// named is the i-th name, or what and the number.
+func named(names []string, i int, what string) string {
+	if i >= 0 && i < len(names) && names[i] != "" {
+		return names[i]
+	}
+	return what + " " + strconv.Itoa(i)
 }
 
 // socket(family, type, protocol), socketpair(family, type, protocol, fds)
@@ -380,13 +388,7 @@ func sysSocketpair(w *worker, a *[6]uint64) answer { return refuseSocket(w, a, "
 func refuseSocket(w *worker, a *[6]uint64, call string) answer {
 	const typeMask = 0xf // SOCK_TYPE_MASK, linux/net.h
 	family, typ := int(int32(a[0])), int(int32(a[1]))&typeMask
-	names := [2]string{familyNames[family], typeNames[typ]}
-	if names[0] == "" {
-		names[0] = "family " + strconv.Itoa(family)
-	}
-	if names[1] == "" {
-		names[1] = "type " + strconv.Itoa(typ)
-	}
+	names := [2]string{named(familyNames[:], family, "family"), named(typeNames[:], typ, "type")}
 	judged := map[int]string{unix.AF_INET: "inet", unix.AF_INET6: "inet6", unix.AF_NETLINK: "netlink"}[family]
 	addr := ""
 	switch judged {

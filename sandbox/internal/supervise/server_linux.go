@@ -556,7 +556,7 @@ func (w *worker) handle() answer {
 	case w.n.pid == 0 || w.n.arch != auditArch:
 		return failed(unix.EPERM)
 	}
-	h := lookupHandler(w.n.nr)
+	h := handlerOf(w.n.nr)
 	if h == nil {
 		return w.unknown()
 	}

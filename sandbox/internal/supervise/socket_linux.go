@@ -574,5 +574,5 @@ func (w *worker) bindLoopback(s socket, to []byte) unix.Errno {
 			return e
 		}
 	}
-	return bind(s.fd, loopbackAddress(s.domain, dst.inet.Addr()))
+	return bind(s.fd, loopbackAddress(s.domain, dst.inet))
 }

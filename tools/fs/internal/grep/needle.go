@@ -5,6 +5,7 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -29,7 +30,8 @@ type needle struct {
 const common = " etaoinsrlcdumpfhg.\n_\t(),bvyw0/=\"1-;:'k{}x*2<>EST[]AICRN#DLOP3P$F4MqjB5U8H6G7z9V&W+Y|K!X@J%Q\\?~`Z^"
 
 // rank is from 0, the most frequent, up.
-var rank = func() (r [256]int) {
+var rank = sync.OnceValue(func() *[256]int {
+	var r [256]int
 	for b := range r {
 		r[b] = len(common)
 		if b >= 0x80 {
@@ -40,8 +42,8 @@ var rank = func() (r [256]int) {
 		r[common[i]] = i
 	}
 	r[0] = 10 // binary files
-	return r
-}()
+	return &r
+})
 
 func lower(b byte) byte {
 	if 'A' <= b && b <= 'Z' {
@@ -61,9 +63,9 @@ func newNeedle(l lit) needle {
 	n := needle{text: l.text, fold: l.fold}
 	best := -1
 	for i := range len(n.text) {
-		r := rank[n.text[i]]
+		r := rank()[n.text[i]]
 		if n.fold {
-			r = min(r, rank[upper(n.text[i])])
+			r = min(r, rank()[upper(n.text[i])])
 		}
 		if r > best {
 			best, n.off = r, i
@@ -356,9 +358,9 @@ func score(set []lit) int {
 	for _, l := range set {
 		rarest := 0
 		for i := range len(l.text) {
-			r := rank[l.text[i]]
+			r := rank()[l.text[i]]
 			if l.fold {
-				r = min(r, rank[upper(l.text[i])])
+				r = min(r, rank()[upper(l.text[i])])
 			}
 			rarest = max(rarest, r)
 		}

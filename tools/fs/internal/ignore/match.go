@@ -90,20 +90,38 @@ func compileGlob(p string, fold bool) *glob {
 	return g
 }
 
-// classes are the POSIX classes that git knows, in the C locale.
-var classes = map[string]func(b byte) bool{
-	"alnum":  func(b byte) bool { return alpha(b) || digit(b) },
-	"alpha":  alpha,
-	"blank":  func(b byte) bool { return b == ' ' || b == '\t' },
-	"cntrl":  func(b byte) bool { return b < ' ' || b == 0x7f },
-	"digit":  digit,
-	"graph":  func(b byte) bool { return '!' <= b && b <= '~' },
-	"lower":  func(b byte) bool { return 'a' <= b && b <= 'z' },
-	"print":  func(b byte) bool { return ' ' <= b && b <= '~' },
-	"punct":  func(b byte) bool { return '!' <= b && b <= '~' && !alpha(b) && !digit(b) },
-	"space":  func(b byte) bool { return b == ' ' || '\t' <= b && b <= '\r' },
-	"upper":  func(b byte) bool { return 'A' <= b && b <= 'Z' },
-	"xdigit": func(b byte) bool { return digit(b) || 'a' <= lower(b) && lower(b) <= 'f' },
+// inClass reports whether b is in a POSIX class that git knows, in the C
+// locale; ok is false when there is no such class.
+func inClass(name string, b byte) (in, ok bool) {
+	switch name {
+	case "alnum":
+		in = alpha(b) || digit(b)
+	case "alpha":
+		in = alpha(b)
+	case "blank":
+		in = b == ' ' || b == '\t'
+	case "cntrl":
+		in = b < ' ' || b == 0x7f
+	case "digit":
+		in = digit(b)
+	case "graph":
+		in = '!' <= b && b <= '~'
+	case "lower":
+		in = 'a' <= b && b <= 'z'
+	case "print":
+		in = ' ' <= b && b <= '~'
+	case "punct":
+		in = '!' <= b && b <= '~' && !alpha(b) && !digit(b)
+	case "space":
+		in = b == ' ' || '\t' <= b && b <= '\r'
+	case "upper":
+		in = 'A' <= b && b <= 'Z'
+	case "xdigit":
+		in = digit(b) || 'a' <= lower(b) && lower(b) <= 'f'
+	default:
+		return false, false
+	}
+	return in, true
 }
 
 func alpha(b byte) bool { return 'a' <= lower(b) && lower(b) <= 'z' }
@@ -171,12 +189,12 @@ func compileSet(p string, fold bool) (*[4]uint64, int) {
 				break
 			}
 			name := p[i+2 : end-1]
-			class := classes[name]
-			if class == nil {
-				return nil, 0
-			}
 			for b := range 256 {
-				if class(byte(b)) || fold && name == "upper" && 'a' <= b && b <= 'z' {
+				in, ok := inClass(name, byte(b))
+				if !ok {
+					return nil, 0
+				}
+				if in || fold && name == "upper" && 'a' <= b && b <= 'z' {
 					put(byte(b))
 				}
 			}
