@@ -90,6 +90,8 @@ var table = []row{
 	{importer: "./internal/cli", imported: "github.com/spf13/pflag", reason: "exec must not wait for the command tree"},
 	{importer: "./internal/cli", imported: "net/http", reason: "its package initialisation costs milliseconds"},
 	{importer: "./internal/cli", imported: "text/template", reason: "it switches off the linker's dead code elimination"},
+	{importer: "./internal/cli", imported: "unique", reason: "it comes with net/netip, whose package initialisation costs more than reading a policy"},
+	{importer: "./internal/cli", imported: "crypto/...", reason: "its package initialisation is self-tests and tables that exec needs none of"},
 	{importer: "./internal/cli", imported: "encoding/gob", reason: "its package initialisation costs milliseconds"},
 	{importer: "./...", imported: "./internal/cli", reach: directly, except: []string{"./cmd/dshx"}, reason: "linking it makes a program whose first argument is exec run dshx exec"},
 	{importer: "./internal/oneshot", imported: "./internal/doctor", reason: "exec enforces, it does not examine"},
