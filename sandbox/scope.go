@@ -15,6 +15,7 @@ type Scope struct {
 	*Domain
 	tmp     *tmpdir.Dir
 	notices []sandboxpolicy.Notice
+	git     gitTree
 }
 
 // Open resolves a request, makes its private directory, and puts the policy
