@@ -200,7 +200,7 @@ func cutStart(b []byte) []byte {
 	if i := bytes.IndexByte(b, '\n'); i >= 0 && i < len(b)/2 {
 		return b[i+1:]
 	}
-	for k := 0; k < min(utf8.UTFMax-1, len(b)); k++ {
+	for k := 0; k < min(utf8.UTFMax, len(b)); k++ { // up to three bytes are a rune's rest
 		if utf8.RuneStart(b[k]) {
 			return b[k:]
 		}
