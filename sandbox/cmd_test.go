@@ -86,6 +86,55 @@ func TestCmd_ReadsLikeOsExec(t *testing.T) {
 	}
 }
 
+func TestFD_IsReaderAndWriter(t *testing.T) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(p[0])
+	r, w := FD(p[0]), FD(p[1])
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != unix.EAGAIN {
+		t.Errorf("nothing there: %d, %v", n, err)
+	}
+	if n, err := io.WriteString(w, "text"); n != 4 || err != nil {
+		t.Errorf("write: %d, %v", n, err)
+	}
+	unix.Close(p[1])
+	if b, err := io.ReadAll(r); string(b) != "text" || err != nil {
+		t.Errorf("read to the end: %q, %v", b, err)
+	}
+}
+
+// A source is not waited for, so it may fail at any time, of which the race
+// detector tells.
+func TestCmd_SourceThatFailsAfterTheCommand(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	failed := make(chan struct{})
+	r, w := io.Pipe()
+	c := s.Command("true")
+	c.Stdin = &onError{r, failed}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go w.CloseWithError(errors.New("the source is gone"))
+	_ = c.Wait() // the source's error, if it came in time
+	<-failed
+}
+
+// onError closes failed behind the first error.
+type onError struct {
+	io.Reader
+	failed chan struct{}
+}
+
+func (r *onError) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err != nil {
+		defer close(r.failed)
+	}
+	return n, err
+}
+
 func TestCmd_StartErrorsNameTheCulprit(t *testing.T) {
 	s := open(t, sandboxpolicy.Request{})
 	dir := s.Policy().Workspace()
