@@ -143,7 +143,7 @@ func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	if p.Full() {
 		return d, nil
 	}
-	return d, d.host.unusable()
+	return d, d.host.Unusable()
 }
 
 func (d *Domain) startRuleset() (*landlock.Build, error) {

@@ -279,6 +279,7 @@ func stat(pid int) (ppid int, ended, ok bool) {
 type status struct {
 	ppid, sid int
 	ended     bool
+	stopped   bool // by a signal or a tracer
 }
 
 // fields reads proc_pid_stat(5): the name in parentheses may hold anything.
@@ -301,17 +302,13 @@ func fields(pid int) (st status, ok bool) {
 	// A process whose first thread has ended looks like a zombie, too, while
 	// its other threads go on: field 20 counts them.
 	ended := (f[0] == "Z" || f[0] == "X") && (f[17] == "0" || f[17] == "1")
-	return status{ppid, sid, ended}, err == nil && err2 == nil
+	return status{ppid, sid, ended, f[0] == "T" || f[0] == "t"}, err == nil && err2 == nil
 }
 
 // Stopped reports a process that a signal or a tracer has stopped.
 func Stopped(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	i := strings.LastIndexByte(string(b), ')')
-	return i >= 0 && i+2 < len(b) && (b[i+2] == 'T' || b[i+2] == 't')
+	f, ok := fields(pid)
+	return ok && f.stopped
 }
 
 // Parent returns the parent of a process, 0 when it can't be found.
