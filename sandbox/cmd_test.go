@@ -105,6 +105,48 @@ func TestFD_IsReaderAndWriter(t *testing.T) {
 	}
 }
 
+// F3-4: the death signal of a command is for the end of its domain's thread, and
+// the Go runtime ends threads all the time, those of locked goroutines.
+func TestCmd_ThreadsThatEndKillNobody(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	stop, ended := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				ended <- n
+				return
+			default:
+			}
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(runtime.LockOSThread) // never unlocked
+			}
+			wg.Wait()
+			n += 8
+		}
+	}()
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for range 3 {
+				if err := s.Command("sleep", "0.2").Run(); err != nil {
+					t.Error(err)
+				}
+				if err := Command(s.Policy(), "sleep", "0.1").Run(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	if n := <-ended; n < 100 {
+		t.Errorf("control: %d threads ended meanwhile", n)
+	}
+}
+
 // A source is not waited for, so it may fail at any time, of which the race
 // detector tells.
 func TestCmd_SourceThatFailsAfterTheCommand(t *testing.T) {
