@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/binary"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -321,18 +322,19 @@ func Parent(pid int) int {
 }
 
 // NoneAfter reports that no process with a number above pid, which was given out
-// not long ago, has the mark: the descendants of pid have such numbers as long
+// after since, has the mark: the descendants of pid have such numbers as long
 // as the numbers don't begin again. It asks for each number, which is far
 // cheaper than reading /proc; known is false where it can't tell that way.
-func NoneAfter(pid int, mark uint64) (none, known bool) {
+func NoneAfter(pid int, mark uint64, since time.Time) (none, known bool) {
 	const most = 10000
 	for at := pid + 1; ; {
 		last, ok := lastPid()
 		if !ok || mark == 0 || last < at-1 || last-at > most {
 			return false, false
 		}
-		if last < at {
-			return true, true // nothing was started meanwhile
+		if last < at { // nothing was started meanwhile
+			known = time.Since(since) < comesRound(pidMax(), runtime.NumCPU())
+			return known, known
 		}
 		for ; at <= last; at++ {
 			if MarkOf(at) == mark && !zombie(at) {
@@ -342,20 +344,40 @@ func NoneAfter(pid int, mark uint64) (none, known bool) {
 	}
 }
 
-// lastPid is the number that was given out last in this process's PID
-// namespace: the last field of proc_loadavg(5).
-func lastPid() (int, bool) {
-	fd, err := unix.Open("/proc/loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// comesRound is the time in which processors can't have given out all numbers up
+// to pid_max, which begin at 300 again (RESERVED_PIDS, kernel/pid.c): a thread
+// that ends at once takes each some 5 µs at best.
+func comesRound(pidMax, processors int) time.Duration {
+	const least = time.Microsecond
+	return time.Duration(max(pidMax-300, 0)) * least / time.Duration(processors)
+}
+
+// pidMax is sysctl kernel.pid_max, which can be a PID namespace's own and as low
+// as 301 (proc_sys_kernel(5)); 0 where it isn't known.
+func pidMax() int {
+	n, _ := strconv.Atoi(strings.TrimSpace(readSmall("/proc/sys/kernel/pid_max")))
+	return n
+}
+
+// readSmall returns the first bytes of a file of /proc, "" if it can't be read.
+func readSmall(path string) string {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, false
+		return ""
 	}
 	defer unix.Close(fd)
 	var b [128]byte
 	n, err := unix.Read(fd, b[:])
 	if err != nil {
-		return 0, false
+		return ""
 	}
-	f := strings.Fields(string(b[:n]))
+	return string(b[:n])
+}
+
+// lastPid is the number that was given out last in this process's PID
+// namespace: the last field of proc_loadavg(5).
+func lastPid() (int, bool) {
+	f := strings.Fields(readSmall("/proc/loadavg"))
 	if len(f) != 5 {
 		return 0, false
 	}
