@@ -759,8 +759,11 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the command and returns its standard output.
+// Output runs the command and returns its standard output. Stdout must be nil.
 func (c *Cmd) Output() ([]byte, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("the command's standard output is taken")
+	}
 	var b strings.Builder
 	c.Stdout = &b
 	err := c.Run()

@@ -27,6 +27,13 @@ func TestCmd_ReadsLikeOsExec(t *testing.T) {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
+	t.Run("output that is taken", func(t *testing.T) {
+		c := s.Command("true")
+		c.Stdout = io.Discard
+		if _, err := c.Output(); err == nil || c.Process != nil {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("no input is an empty one", func(t *testing.T) {
 		if out, err := s.Command("cat").Output(); err != nil || len(out) != 0 {
 			t.Errorf("got %q, %v", out, err)

@@ -20,7 +20,8 @@ const SpillLimit = 256 << 20
 // Spill is where output goes that is too long. Its zero value can't spill; the
 // streams of one call share one.
 type Spill struct {
-	// Create makes the file for a stream; called once for each at most.
+	// Create makes the file for a stream; called once for each at most, perhaps for
+	// two at the same time.
 	Create func(stream string) (*os.File, error)
 
 	mu       sync.Mutex
