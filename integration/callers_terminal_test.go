@@ -64,7 +64,7 @@ func TestStopped_NothingGoesOn(t *testing.T) {
 				}
 				return st.Size()
 			}
-			s.Send("dshx exec --tty " + tty + " --timeout 1s -- sh -c '(while :; do echo x >> ticks-" + tty + "; sleep 0.02; done) & sleep 0.3; kill -STOP $$; sleep 60'\n")
+			s.Send("dshx exec --tty " + tty + " --timeout 2s -- sh -c '(while :; do echo x >> ticks-" + tty + "; sleep 0.02; done) & until [ -s ticks-" + tty + " ]; do sleep 0.01; done; kill -STOP $$; sleep 60'\n")
 			s.expect("Stopped")
 			s.expect(f3Prompt)
 			before := size()

@@ -441,7 +441,7 @@ func TestF1_16_BornRepositories(t *testing.T) {
 			{"at the root", `"$1" init -q . && mkdir -p .git/hooks && printf '#!/bin/sh\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit`},
 			{"nested", `"$1" init -q a/b/c`},
 			// The report comes long after the command.
-			{"with something left behind", `"$1" init -q left; sh -c 'trap "" TERM; sleep 60; sleep 60' & sleep 0.2`},
+			{"with something left behind", `"$1" init -q left; sh -c 'trap "" TERM; : > deaf; sleep 60; sleep 60' & while [ ! -e deaf ]; do sleep 0.01; done`},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				e := e.With(t)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -598,22 +599,43 @@ func assertUsageOrRefusal(t *testing.T, r *Result) {
 	}
 }
 
-// outOfReach are the cases, or parts of cases, that need what this issue has
-// not got: the file tools, the bash tool, the server mode, namespaces.
+// outOfReach are the parts of cases that need what this version has not got:
+// namespaces, MCP, several calls of bash at a time in one process.
 var outOfReach = []struct{ name, reason string }{
-	{"F1-13", "is about the file tools write, edit and read"},
-	{"F1-18", "is about the file tools"},
-	{"F1-19", "is about the file tools"},
-	{"F1-20", "is about the file tools"},
 	{"F1-14, F1-16 (denials inside the workspace)", "need namespaces; tested instead: the gap is named and --require full refuses"},
-	{"F1-21 (server mode's markers, logs and sockets)", "there is no server mode; dshx exec keeps nothing but T"},
-	{"F1-26 (1000 starts from the server mode)", "there is no server mode"},
+	{"F1-18 (patch)", "there is no such tool; an edit of several places in one file is all or nothing: TestF4_10_SeveralEdits"},
+	{"F1-19 (delete)", "there is no such tool"},
+	{"F1-21 (MCP's markers, logs and sockets)", "there is no MCP server; dshx exec keeps nothing but T"},
+	{"F1-26 (1000 starts from the server mode, 16 at a time)", "calls of bash run one after the other; package sandbox starts 64 at once"},
 	{"F1-25 (flips to W/.git/hooks/x)", "protected paths need namespaces"},
-	{"every case through the bash tool", "there is no bash tool; the same attacks go through the CLI"},
+	{"every case through the bash tool", "it starts commands as the command line does, in the file tools' domain: TestLines_CallsEndToEnd, and the tests of tools/bash"},
+	{"F3-4 (b) (200 commands of a server, 20 at a time)", "as F1-26; package sandbox: TestCmd_ThreadsThatEndKillNobody"},
+	{"F3-15 (an argument of 200 KB)", "execve(2) of dshx itself refuses it; tested instead: arguments and environment at the limit together"},
+	{"F3-19 (MCP)", "there is no MCP server; JSON lines: TestLines_LongAndBroken, and the tests of serve/jsonl"},
 }
 
-func TestF1_OutOfReach(t *testing.T) {
+// What is tested in a part's place must be there.
+func TestOutOfReach(t *testing.T) {
+	declared := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(b, -1) {
+			declared[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range outOfReach {
 		fmt.Printf("OUT OF REACH %s: %s\n", c.name, c.reason)
+		for _, name := range regexp.MustCompile(`\bTest\w+`).FindAllString(c.reason, -1) {
+			if !declared[name] {
+				t.Errorf("%s: there is no %s", c.name, name)
+			}
+		}
 	}
 }

@@ -251,7 +251,7 @@ func TestF2_Daily_FileTools(t *testing.T) {
 			{"sed -i, perl -i", `printf 'one\ntwo\n' > t; chmod 755 t; sed -i s/one/1/ t; stat -c %a t; if command -v perl > /dev/null; then perl -pi -e s/two/2/ t; else sed -i s/two/2/ t; fi; echo 3 >> t; cat t`, "755\n1\n2\n3\n"},
 			{"patch and diff", `printf 'a\nb\n' > p; printf 'a\nc\n' > p2; diff -u p p2 > d.patch || true; patch -s -b p d.patch; cat p; test -e p.orig`, "a\nc\n"},
 			{"atomic saves", `echo old > e; printf new > .e.swp; sync .e.swp; mv .e.swp e; cat e; cp -p e e~; mv e e.bak; echo newer > e; rm e.bak; cat e`, "newnewer\n"},
-			{"follow a growing file", `: > log; (for n in 1 2 3; do sleep 0.1; echo $n >> log; done; sleep 5) & tail -n +1 -f --pid=$! log > out & for i in $(seq 100); do test "$(wc -l < out)" = 3 && break; sleep 0.05; done; kill %1 %2; cat out`, "1\n2\n3\n"},
+			{"follow a growing file", `: > log; : > out; (for n in 1 2 3; do sleep 0.1; echo $n >> log; done; sleep 5) & tail -n +1 -f --pid=$! log > out & for i in $(seq 100); do test "$(wc -l < out)" = 3 && break; sleep 0.05; done; kill %1 %2; cat out`, "1\n2\n3\n"},
 			{"find, xargs, parallel", `mkdir many; seq 200 | xargs -I{} touch many/{}; find many -type f -print0 | xargs -0 -P 4 -n 10 chmod 600; find many -perm 600 | wc -l; find many -name '1*' -exec rm {} +; find many -type f -delete; rmdir many`, "200\n"},
 			{"fifo and flock", `mkfifo q; (echo through > q &); cat q; rm q; exec 9> lk; flock -n 9; ! flock -n lk true`, "through\n"},
 			{"umask", `umask 027; touch u; mkdir ud; stat -c %a u ud; (umask 077; touch u2; stat -c %a u2)`, "640\n750\n600\n"},

@@ -374,7 +374,7 @@ func TestF2_14_OwnProc(t *testing.T) {
 			})
 		}
 		d.steps(t, Opts{}, []step{
-			{"process substitution", `wc -l < <(seq 3); diff <(seq 3) <(seq 3); seq 5 | tee >(wc -l > "$TMPDIR/n") > /dev/null; sleep 0.2; cat "$TMPDIR/n"`, "3\n5\n"},
+			{"process substitution", `wc -l < <(seq 3); diff <(seq 3) <(seq 3); seq 5 | tee >(wc -l > "$TMPDIR/n") > /dev/null; until test -s "$TMPDIR/n"; do sleep 0.01; done; cat "$TMPDIR/n"`, "3\n5\n"},
 			{"descriptors as files", `seq 3 | wc -l /dev/fd/0; seq 3 | wc -l /proc/self/fd/0 | cut -d' ' -f1; echo x | cat /dev/stdin; (echo y > /dev/stdout) | cat; (echo e > /dev/stderr) 2>&1 | cat; cat /dev/fd/3 3< <(echo z)`, "3 /dev/fd/0\n3\nx\ny\ne\nz\n"},
 			{"here strings", `cat <<< here; read -r a b < <(echo 1 2); echo $b`, "here\n2\n"},
 			{"coprocess", `coproc cat; echo through >&"${COPROC[1]}"; exec {COPROC[1]}>&-; cat <&"${COPROC[0]}"`, "through\n"},

@@ -110,7 +110,7 @@ func TestF2_Daily_Processes(t *testing.T) {
 			{"traps", `trap 'echo int' INT; kill -INT $$; trap 'echo usr' USR1; (kill -USR1 $$); sleep 0.05; trap 'echo exit' EXIT`, "int\nusr\nexit\n"},
 			{"job control", `set -m; sleep 60 & sleep 61 & jobs | wc -l; kill %1 %2; wait || true; (exit 3) & wait $! || echo $?`, "2\n3\n"},
 			{"timeout, nohup, setsid, nice", `timeout 0.2 sleep 5 || echo $?; timeout -k 0.1 0.1 sh -c 'trap "" TERM; sleep 5' || echo $?; nohup sh -c 'echo hup' 2> /dev/null; setsid -w echo sid; nice -n 5 nice; nice -n 3 sh -c 'nice'`, "124\n137\nhup\nsid\n5\n3\n"},
-			{"pkill of one's own group", `sleep 77 & sleep 0.1; pkill -P $$ sleep; wait || true; echo done`, "done\n"},
+			{"pkill of one's own group", `sleep 77 & until test "$(cat /proc/$!/comm)" = sleep; do sleep 0.01; done; pkill -P $$ sleep; wait || true; echo done`, "done\n"},
 			{"a group of one's own", `set -m; (sleep 60 & sleep 60) & sleep 0.1; kill -- -$!; wait $! || echo $?`, "143\n"},
 			{"limits", `ulimit -c 0; ulimit -n 256; ulimit -n; ulimit -s 4096; ulimit -s; ulimit -t 100; ulimit -a > /dev/null; (ulimit -f 1; head -c 100000 /dev/zero > big 2> /dev/null || echo limited); rm -f big`, "256\n4096\nlimited\n"},
 			{"priorities", `renice -n 7 -p $$ > /dev/null; nice; taskset -c 0 true 2> /dev/null || true; taskset -p $$ > /dev/null; chrt -o -p 0 $$; ionice -c 3 true`, "7\n"},
@@ -191,10 +191,10 @@ func TestF2_Daily_Debuggers(t *testing.T) {
 		})
 		t.Run("looking at a child", func(t *testing.T) {
 			d := d.at(t)
-			d.works(`sleep 60 & p=$!; sleep 0.1; cat /proc/$p/maps > maps; ls -l /proc/$p/fd /proc/$p/task > /dev/null; cat /proc/$p/environ | grep -z -c '^TMPDIR=' > /dev/null
+			d.works(`sleep 60 & p=$!; cat /proc/$p/maps > maps; ls -l /proc/$p/fd /proc/$p/task > /dev/null; cat /proc/$p/environ | grep -z -c '^TMPDIR=' > /dev/null
 				test "$(readlink /proc/$p/cwd)" = "$PWD"; readlink /proc/$p/exe > /dev/null; kill $p; wait $p || true; test -s maps`)
 			if d.HasTool("lsof") != "" {
-				d.works(`sleep 60 > held & p=$!; lsof -a -p $p -d 1 2> /dev/null | grep -c held; kill $p`)
+				d.works(`sleep 60 > held & p=$!; until test "$(readlink /proc/$p/fd/1)" = "$PWD/held"; do sleep 0.01; done; lsof -a -p $p -d 1 2> /dev/null | grep -c held; kill $p`)
 			}
 		})
 	})

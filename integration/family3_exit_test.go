@@ -94,6 +94,25 @@ func TestF3_5_OwnFailuresApart(t *testing.T) {
 	})
 }
 
+// F3-14 (d): what exec refuses with a hint runs in the tool bash as bash would
+// run it.
+func TestF3_14_TextWithoutInterpreterInTheTool(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		script := e.Write(filepath.Join(e.W, "script"), "echo ran\n", 0o755)
+		if r := e.Run(Opts{}, script); r.Exit != 126 || !strings.Contains(r.Stderr, "#!") {
+			t.Errorf("exec: %s", r)
+		}
+		c := e.lines(Opts{})
+		c.bash(1, "./script")
+		if r := c.result(); r.Error != nil || r.field(t, "exitCode") != "0" || r.field(t, "stdout") != "ran\n" {
+			t.Errorf("bash: %s", mustJSON(r))
+		}
+		if code := c.end(); code != 0 {
+			t.Errorf("status %d", code)
+		}
+	})
+}
+
 // F3-14: the message names what is really missing.
 func TestF3_14_TrueCulprit(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {

@@ -23,6 +23,7 @@ const ptyWait = 15 * time.Second
 // on its PATH.
 type f3Shell struct {
 	*Term
+	e   *Env
 	pos int
 }
 
@@ -32,7 +33,7 @@ func (e *Env) f3Shell() *f3Shell {
 	e.t.Helper()
 	needDshx(e.t)
 	bash := e.Tool("bash")
-	s := &f3Shell{Term: e.Pty(Opts{Env: []string{
+	s := &f3Shell{e: e, Term: e.Pty(Opts{Env: []string{
 		"PS1=" + f3Prompt, "TERM=dumb", "HISTFILE=", "PATH=" + filepath.Dir(dshxBin) + ":" + os.Getenv("PATH"),
 	}}, bash, "--norc", "--noprofile", "-i")}
 	s.expect(f3Prompt)
@@ -114,6 +115,27 @@ func (s *f3Shell) quiet() {
 	}
 }
 
+// leaves checks what the last command left: its status, and the terminal, whose
+// flags were before.
+func (s *f3Shell) leaves(what, status, before string) {
+	s.t.Helper()
+	if rc := s.status(); rc != status {
+		s.t.Errorf("%s: status %s, want %s", what, rc, status)
+	}
+	if after := s.flags(); after != before {
+		s.t.Errorf("%s: terminal\n was %s\n is  %s", what, before, after)
+	}
+}
+
+// end ends the shell, which has said nothing that a person would mind, and with
+// it everything.
+func (s *f3Shell) end() {
+	s.t.Helper()
+	s.quiet()
+	s.Close()
+	s.e.NothingLeft(2 * time.Second)
+}
+
 // F3-6: in its own PTY a program sees each Ctrl-C once, dshx stays and returns
 // the program's status.
 func TestF3_6_CtrlC(t *testing.T) {
@@ -134,24 +156,15 @@ func TestF3_6_CtrlC(t *testing.T) {
 			if n := strings.Count(s.Output()[from:], "got SIGINT"); n != 2 {
 				t.Errorf("%s: %d times SIGINT for two key strokes: %q", flags, n, s.Output()[from:])
 			}
-			if rc := s.status(); rc != "3" {
-				t.Errorf("%s: status %s", flags, rc)
-			}
+			s.leaves(flags, "3", before)
 			// One that doesn't handle it dies of it. No shell: dash catches SIGINT, and
 			// its child loses one that comes between fork and exec.
 			s.Send("dshx exec " + flags + "-- probe f3-signals -until QUIT\n")
 			s.expect("ready")
 			s.Send("\x03")
 			s.expect(f3Prompt)
-			if rc := s.status(); rc != "130" {
-				t.Errorf("%s: status %s", flags, rc)
-			}
-			if after := s.flags(); after != before {
-				t.Errorf("%s: terminal\n was %s\n is  %s", flags, before, after)
-			}
-			s.quiet()
-			s.Close()
-			e.NothingLeft(2 * time.Second)
+			s.leaves(flags, "130", before)
+			s.end()
 		}
 	})
 }
@@ -208,15 +221,8 @@ func TestF3_7_StopAndForeground(t *testing.T) {
 			s.expect("last\r\nlast\r\n")
 			s.Send("\x04")
 			s.expect(f3Prompt)
-			if rc := s.status(); rc != "0" {
-				t.Errorf("%s: status %s", command, rc)
-			}
-			if after := s.flags(); after != before {
-				t.Errorf("%s: terminal\n was %s\n is  %s", command, before, after)
-			}
-			s.quiet()
-			s.Close()
-			e.NothingLeft(2 * time.Second)
+			s.leaves(command, "0", before)
+			s.end()
 		}
 	})
 }
@@ -294,9 +300,7 @@ func TestF3_7_ShellInside(t *testing.T) {
 		if rc := s.status(); rc != "4" {
 			t.Errorf("status %s", rc)
 		}
-		s.quiet()
-		s.Close()
-		e.NothingLeft(2 * time.Second)
+		s.end()
 	})
 }
 
@@ -339,9 +343,7 @@ func TestF3_7_WithoutAndInBackground(t *testing.T) {
 		s.expect("hello\r\nhello\r\n")
 		s.Send("\x04")
 		s.expect(f3Prompt)
-		s.quiet()
-		s.Close()
-		e.NothingLeft(2 * time.Second)
+		s.end()
 	})
 }
 

@@ -230,10 +230,11 @@ func TestF3_17_BlockedSignalsAreForwarded(t *testing.T) {
 // Under nohup(1) a hang-up is not for anyone below it.
 func TestF3_17_Nohup(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
-		argv := e.DshxArgv(Opts{StatusFD: -1}, "sh", "-c", "echo ready; sleep 0.5; exit 9")
+		argv := e.DshxArgv(Opts{StatusFD: -1}, "sh", "-c", "echo ready; until [ -e sent ]; do sleep 0.01; done; exit 9")
 		p := e.f3Start(Opts{}, append(f3Launch("-ignore", "HUP"), argv...)...)
 		p.Expect("ready", 1)
 		p.Signal(syscall.SIGHUP)
+		e.Write(filepath.Join(e.W, "sent"), "")
 		if code := p.Wait(10 * time.Second); code != 9 {
 			t.Errorf("exit %d, output %q", code, p.Output())
 		}

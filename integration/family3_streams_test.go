@@ -64,8 +64,8 @@ func TestF3_1_LeftBehind(t *testing.T) {
 // F3-1: a leftover that ignores TERM doesn't outlive the run either.
 func TestF3_1_LeftBehindIgnoresTerm(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
-		r := e.Sh(Opts{}, "sh -c 'trap \"\" TERM HUP INT; while :; do sleep 60; done' & sleep 0.2; echo done")
-		if r.Exit != 0 || r.Stdout != "done\n" || r.Duration > 10*time.Second {
+		r := e.Sh(Opts{Flags: []string{"--kill-after", "1s"}}, "sh -c 'trap \"\" TERM HUP INT; : > deaf; while :; do sleep 60; done' & while [ ! -e deaf ]; do sleep 0.01; done; echo done")
+		if r.Exit != 0 || r.Stdout != "done\n" || r.Duration < time.Second || r.Duration > 10*time.Second {
 			t.Errorf("%s", r)
 		}
 		e.f3Ended()

@@ -336,16 +336,8 @@ func TestLines_LongAndBroken(t *testing.T) {
 		if !seen["error"] || !seen["call"] {
 			t.Errorf("got %v", seen)
 		}
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(status)) {
-			if f := strings.Fields(line); len(f) > 1 && f[0] == "VmHWM:" {
-				if kb, _ := strconv.Atoi(f[1]); kb > 500<<10 {
-					t.Errorf("it took %d MiB", kb>>10)
-				}
-			}
+		if kb := statusNumber(t, c.cmd.Process.Pid, "VmHWM:"); kb > 500<<10 {
+			t.Errorf("it took %d MiB", kb>>10)
 		}
 		c.send("")
 		c.send("broken")
@@ -425,22 +417,7 @@ func TestLines_ManyCallsGrowNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(status)) {
-			if f := strings.Fields(line); len(f) > 1 {
-				v, _ := strconv.Atoi(f[1])
-				switch f[0] {
-				case "Threads:":
-					threads = v
-				case "VmRSS:":
-					kb = v
-				}
-			}
-		}
-		return len(entries), threads, kb
+		return len(entries), statusNumber(t, pid, "Threads:"), statusNumber(t, pid, "VmRSS:")
 	}
 	round(500)
 	fds, threads, kb := use()
@@ -452,4 +429,24 @@ func TestLines_ManyCallsGrowNothing(t *testing.T) {
 	if code := c.end(); code != 0 {
 		t.Errorf("status %d", code)
 	}
+}
+
+// statusNumber is a number of /proc/PID/status: proc_pid_status(5).
+func statusNumber(t *testing.T, pid int, field string) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
+			n, err := strconv.Atoi(f[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("no %s in the status of process %d", field, pid)
+	return 0
 }

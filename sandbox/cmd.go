@@ -456,8 +456,21 @@ type FD int
 // Fd returns the descriptor.
 func (f FD) Fd() uintptr { return uintptr(f) }
 
-func (f FD) Read(b []byte) (int, error)  { return unix.Read(int(f), b) }
-func (f FD) Write(b []byte) (int, error) { return unix.Write(int(f), b) }
+func (f FD) Read(b []byte) (int, error) {
+	n, err := unix.Read(int(f), b)
+	if err == nil && n == 0 && len(b) > 0 {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
+
+func (f FD) Write(b []byte) (int, error) {
+	n, err := unix.Write(int(f), b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return max(n, 0), err
+}
 
 // null is /dev/null, opened once for all streams that have nothing else.
 func (c *Cmd) null() (int, error) {
@@ -575,6 +588,14 @@ func (c *Cmd) noteCopy(err error) {
 	c.copyMu.Unlock()
 }
 
+// copied is the first error of the copying so far: the source of the command's
+// input may still fail.
+func (c *Cmd) copied() error {
+	c.copyMu.Lock()
+	defer c.copyMu.Unlock()
+	return c.copyErr
+}
+
 func (c *Cmd) copiers() []func() {
 	fs := c.drains
 	if c.feed != nil {
@@ -656,7 +677,7 @@ func (c *Cmd) Wait() error {
 	if s.Signal != 0 || s.ExitCode != 0 {
 		return &ExitError{s}
 	}
-	return c.copyErr
+	return c.copied()
 }
 
 func (c *Cmd) await() (unix.WaitStatus, error) {
@@ -738,8 +759,11 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the command and returns its standard output.
+// Output runs the command and returns its standard output. Stdout must be nil.
 func (c *Cmd) Output() ([]byte, error) {
+	if c.Stdout != nil {
+		return nil, errors.New("the command's standard output is taken")
+	}
 	var b strings.Builder
 	c.Stdout = &b
 	err := c.Run()

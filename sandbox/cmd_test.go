@@ -27,6 +27,13 @@ func TestCmd_ReadsLikeOsExec(t *testing.T) {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
+	t.Run("output that is taken", func(t *testing.T) {
+		c := s.Command("true")
+		c.Stdout = io.Discard
+		if _, err := c.Output(); err == nil || c.Process != nil {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("no input is an empty one", func(t *testing.T) {
 		if out, err := s.Command("cat").Output(); err != nil || len(out) != 0 {
 			t.Errorf("got %q, %v", out, err)
@@ -84,6 +91,97 @@ func TestCmd_ReadsLikeOsExec(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFD_IsReaderAndWriter(t *testing.T) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(p[0])
+	r, w := FD(p[0]), FD(p[1])
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != unix.EAGAIN {
+		t.Errorf("nothing there: %d, %v", n, err)
+	}
+	if n, err := io.WriteString(w, "text"); n != 4 || err != nil {
+		t.Errorf("write: %d, %v", n, err)
+	}
+	unix.Close(p[1])
+	if b, err := io.ReadAll(r); string(b) != "text" || err != nil {
+		t.Errorf("read to the end: %q, %v", b, err)
+	}
+}
+
+// F3-4: the death signal of a command is for the end of its domain's thread, and
+// the Go runtime ends threads all the time, those of locked goroutines.
+func TestCmd_ThreadsThatEndKillNobody(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	stop, ended := make(chan struct{}), make(chan int)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				ended <- n
+				return
+			default:
+			}
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(runtime.LockOSThread) // never unlocked
+			}
+			wg.Wait()
+			n += 8
+		}
+	}()
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for range 3 {
+				if err := s.Command("sleep", "0.2").Run(); err != nil {
+					t.Error(err)
+				}
+				if err := Command(s.Policy(), "sleep", "0.1").Run(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	if n := <-ended; n < 100 {
+		t.Errorf("control: %d threads ended meanwhile", n)
+	}
+}
+
+// A source is not waited for, so it may fail at any time, of which the race
+// detector tells.
+func TestCmd_SourceThatFailsAfterTheCommand(t *testing.T) {
+	s := open(t, sandboxpolicy.Request{})
+	failed := make(chan struct{})
+	r, w := io.Pipe()
+	c := s.Command("true")
+	c.Stdin = &onError{r, failed}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go w.CloseWithError(errors.New("the source is gone"))
+	_ = c.Wait() // the source's error, if it came in time
+	<-failed
+}
+
+// onError closes failed behind the first error.
+type onError struct {
+	io.Reader
+	failed chan struct{}
+}
+
+func (r *onError) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err != nil {
+		defer close(r.failed)
+	}
+	return n, err
 }
 
 func TestCmd_StartErrorsNameTheCulprit(t *testing.T) {

@@ -143,7 +143,7 @@ func newDomain(p *sandboxpolicy.Policy) (*Domain, error) {
 	if p.Full() {
 		return d, nil
 	}
-	return d, d.host.unusable()
+	return d, d.host.Unusable()
 }
 
 func (d *Domain) startRuleset() (*landlock.Build, error) {
@@ -406,7 +406,7 @@ func (d *Domain) runQueued() {
 // killAll sends sig to every process below this thread's Landlock domain but
 // for its own, and reports whether it could. It is one system call, which no
 // fork can outrun: the kernel holds the list of tasks still while it walks it
-// (kill(2), pid -1).
+// (kill(2), pid -1; kill_something_info of kernel/signal.c).
 //
 // On any other thread the same call would reach every process of the machine.
 // So the thread is checked, and that the scope holds: the parent of this

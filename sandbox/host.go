@@ -126,10 +126,7 @@ const needFilter = "use a kernel with CONFIG_SECCOMP_FILTER, or let the filter a
 // Unusable says why nothing can be confined here, or returns nil.
 //
 // Errors: *UnavailableError.
-func (h *Host) Unusable() error { return h.unusable() }
-
-// unusable says why nothing can be confined here, or returns nil.
-func (h *Host) unusable() error {
+func (h *Host) Unusable() error {
 	switch {
 	case h.LandlockABI == 0:
 		return &UnavailableError{landlock.Why(h.LandlockErr), landlock.Remedy(h.LandlockErr)}

@@ -13,7 +13,8 @@ import (
 // through /proc/self/fd, for more than they are open for, where that would let
 // it out: a shell that reads its script from a pipe would execute what its
 // child writes into the pipe's other end. Landlock has no say about pipes and
-// memory files, but their mode has: it is cut to what the descriptor gives.
+// memory files (security/landlock/fs.c, file systems that nobody mounts), but
+// their mode has: it is cut to what the descriptor gives.
 //
 // A pipe is cut only where a process above this one reads its standard input
 // from it too. The mode is the pipe's, not the descriptor's: cutting others would

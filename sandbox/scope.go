@@ -90,7 +90,7 @@ func makeCacheArea(p *sandboxpolicy.Policy) bool {
 	if dir == "" || unix.Access(dir, unix.W_OK) == nil {
 		return true
 	}
-	if home := p.Home(); within(dir, home) && unix.Access(home, unix.F_OK) != nil {
+	if home := p.Home(); home != "" && within(dir, home) && unix.Access(home, unix.F_OK) != nil {
 		return false
 	}
 	return os.MkdirAll(dir, 0o700) == nil && unix.Access(dir, unix.W_OK) == nil

@@ -17,10 +17,9 @@ import (
 func (c *Cmd) AwaitTree(ctx context.Context) error {
 	adopts := proctree.Adopts()
 	// Most short commands leave nothing, and then need no look at every process
-	// of the machine. In that time the numbers don't come round: the least range
-	// that there is has 32768.
-	if !adopts && c.Process.done() && time.Since(c.started) < shortTime {
-		if none, known := proctree.NoneAfter(c.Process.Pid, c.mark); known && none {
+	// of the machine.
+	if !adopts && c.Process.done() {
+		if none, known := proctree.NoneAfter(c.Process.Pid, c.mark, c.started); known && none {
 			return nil
 		}
 	}
@@ -64,8 +63,6 @@ func (c *Cmd) AwaitExit(ctx context.Context) error {
 	// The number is the command's until Wait takes its status.
 	return proctree.AwaitExit(ctx, c.Process.Pid, 0, 0)
 }
-
-const shortTime = 200 * time.Millisecond
 
 // reapEvery is how long what has ended of a living tree may stay unreaped.
 const reapEvery = time.Second

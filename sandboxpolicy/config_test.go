@@ -302,8 +302,8 @@ func TestInitFile(t *testing.T) {
 	for _, v := range c.policy.unprotect {
 		got = append(got, v.s)
 	}
-	if !slices.Equal(got, ProtectedNames()) {
-		t.Errorf("unprotect lists %q, want %q", got, ProtectedNames())
+	if !slices.Equal(got, protectedNames[:]) {
+		t.Errorf("unprotect lists %q, want %q", got, protectedNames[:])
 	}
 	if !c.preset.set() || !c.unknown.set() || len(c.commands) != 1 || len(c.presets) != 1 || c.limits[limCPUTime].n == 0 || !c.policy.network.set() {
 		t.Errorf("not every setting is there: %+v", c)

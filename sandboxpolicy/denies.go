@@ -575,17 +575,8 @@ func (p *Policy) listProtected() {
 	for path := range p.protAt {
 		paths = append(paths, path)
 	}
-	sortStrings(paths)
+	slices.Sort(paths)
 	for _, path := range paths {
 		add(path, p.protAt[path])
-	}
-}
-
-// sortStrings sorts few strings without pulling in reflection.
-func sortStrings(s []string) {
-	for i := 1; i < len(s); i++ {
-		for j := i; j > 0 && s[j] < s[j-1]; j-- {
-			s[j], s[j-1] = s[j-1], s[j]
-		}
 	}
 }

@@ -93,7 +93,7 @@ func (b *builder) grantGit(dir, dot string) string {
 		return "points back elsewhere"
 	}
 	g := GitDir{Kind: "submodule", Path: dir, Common: dir}
-	b.gitTree(&g, dir, gitKeep[:])
+	b.gitTree(dir, gitKeep[:])
 	// The trees below are links only when somebody made them so; below a
 	// real directory they are part of it already.
 	for _, sub := range [...]string{"objects", "refs", "logs"} {
@@ -137,11 +137,11 @@ func (b *builder) grantWorktree(dir, dot string) string {
 		return ""
 	}
 	g := GitDir{Kind: "worktree", Path: dir, Common: common}
-	b.gitTree(&g, dir, worktreeKeep[:])
+	b.gitTree(dir, worktreeKeep[:])
 	for _, sub := range [...]string{"objects", "refs", "logs"} {
 		path := join(common, sub)
 		if b.checkInside(path, common) {
-			b.gitTree(&g, path, nil)
+			b.gitTree(path, nil)
 		}
 	}
 	g.Names = gitNames[:]
@@ -194,9 +194,8 @@ func (p *Policy) ByName(op Op, path string) bool {
 	return p.mode != modeFull && p.gitNamed(op, path) != nil && p.writing(path) == nil && p.Verdict(op, path).Allow
 }
 
-// gitTree makes a directory of g writable but for keep.
-func (b *builder) gitTree(g *GitDir, dir string, keep []string) {
-	g.Write = append(g.Write, GitPath{Path: dir, Dir: true, Keep: keep})
+// gitTree makes a directory of a git directory writable but for keep.
+func (b *builder) gitTree(dir string, keep []string) {
 	b.p.write = append(b.p.write, PathRule{Path: dir, Access: Write, Keep: keep, why: whyGit,
 		Rule: Rule{"git directory of the workspace: " + dir, originPreset}})
 	for _, k := range keep {

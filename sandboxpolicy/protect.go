@@ -55,10 +55,6 @@ const (
 	protNone      = -1
 )
 
-// ProtectedNames lists what is protected in a workspace and what
-// `unprotect` may free.
-func ProtectedNames() []string { return append([]string(nil), protectedNames[:]...) }
-
 // protectedIndex finds an unprotect entry; a trailing slash is optional.
 func protectedIndex(s string) int {
 	s = strings.TrimSuffix(strings.TrimPrefix(s, "./"), "/")

@@ -609,8 +609,8 @@ func (b *builder) addAllows() error {
 	return nil
 }
 
-// grants resolves what --read, --write and their configuration name, once,
-// for the exceptions to other homes too.
+// grantPaths resolves what --read, --write and their configuration name: what is
+// given of other homes and of devices is an exception from their denies.
 func (b *builder) grantPaths() (paths []string, err error) {
 	add := func(path string) {
 		if real, kind, err := b.r.real(path); err == nil && kind != entryMissing && b.ledOut(real) == "" {

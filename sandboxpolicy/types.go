@@ -212,12 +212,11 @@ const (
 // GitDir is a git directory outside the workspace that belongs to it: the
 // administrative directory of a linked worktree, a submodule's or a separate
 // git directory. It is listed only when its back pointer names the
-// workspace, and only Write becomes writable.
+// workspace. What of it becomes writable as a tree is in WriteAllow.
 type GitDir struct {
 	Kind   string // "worktree" (linked), or "submodule" for any that core.worktree points back from
 	Path   string // the git directory that the workspace's .git names, resolved
 	Common string // the common directory; equal to Path but for linked worktrees
-	Write  []GitPath
 	// Names are files directly in Common that git makes, replaces and removes
 	// there whenever a ref is deleted or packed, while its neighbours config
 	// and hooks stay out of reach: they are granted by name, whether they are
@@ -225,15 +224,8 @@ type GitDir struct {
 	Names []string
 	// Tree is the name of a directory in Common that isn't there and that git
 	// makes when it needs it: it may be made, and everything below it. Empty
-	// where there is none; a directory that is there is in Write.
+	// where there is none.
 	Tree string
-}
-
-// GitPath is one path in a git directory that daily work writes.
-type GitPath struct {
-	Path string   // absolute, resolved
-	Dir  bool     // a directory: everything below it
-	Keep []string // names relative to Path that stay protected
 }
 
 // Notice is what the caller should know though nothing was refused; the

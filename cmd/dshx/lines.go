@@ -44,9 +44,7 @@ func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range set.Notices() {
-		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(n.Text))
-	}
+	printNotices(c, set.Notices())
 	return set, nil
 }
 

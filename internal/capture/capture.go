@@ -20,7 +20,8 @@ const SpillLimit = 256 << 20
 // Spill is where output goes that is too long. Its zero value can't spill; the
 // streams of one call share one.
 type Spill struct {
-	// Create makes the file for a stream; called once for each at most.
+	// Create makes the file for a stream; called once for each at most, perhaps for
+	// two at the same time.
 	Create func(stream string) (*os.File, error)
 
 	mu       sync.Mutex
@@ -200,7 +201,7 @@ func cutStart(b []byte) []byte {
 	if i := bytes.IndexByte(b, '\n'); i >= 0 && i < len(b)/2 {
 		return b[i+1:]
 	}
-	for k := 0; k < min(utf8.UTFMax-1, len(b)); k++ {
+	for k := 0; k < min(utf8.UTFMax, len(b)); k++ { // up to three bytes are a rune's rest
 		if utf8.RuneStart(b[k]) {
 			return b[k:]
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -27,8 +28,8 @@ func TestStream_AgainstTheWholeOutput(t *testing.T) {
 		var whole []byte
 		sp := spillIn(dir)
 		s := NewStream(strconv.Itoa(n), sp)
-		unit := rapid.SampledFrom([]string{"x", "ä", "─", "😀", "line of text\n", "\xff", "a\n"}).Draw(t, "unit")
 		for range rapid.IntRange(0, 12).Draw(t, "writes") {
+			unit := rapid.SampledFrom([]string{"x", "ä", "─", "😀", "line of text\n", "\xff", "a\n"}).Draw(t, "unit")
 			b := bytes.Repeat([]byte(unit), rapid.IntRange(0, 9000).Draw(t, "n"))
 			whole = append(whole, b...)
 			if k, err := s.Write(b); k != len(b) || err != nil {
@@ -71,6 +72,21 @@ func TestStream_AgainstTheWholeOutput(t *testing.T) {
 			t.Fatal(n, complete)
 		}
 	})
+}
+
+// Both cuts fall at every place in a rune.
+func TestStream_CutsBetweenRunes(t *testing.T) {
+	for _, r := range []string{"ä", "─", "😀"} {
+		for before := range len(r) {
+			for behind := range len(r) {
+				s := NewStream("stdout", nil)
+				fmt.Fprint(s, strings.Repeat("x", before), strings.Repeat(r, Limit), strings.Repeat("y", behind))
+				if got := s.Bytes(); !utf8.Valid(got) {
+					t.Errorf("%s with %d bytes before and %d behind: a rune was cut", r, before, behind)
+				}
+			}
+		}
+	}
 }
 
 func TestSpill_FullDiskEndsItAndNothingElse(t *testing.T) {

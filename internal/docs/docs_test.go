@@ -382,7 +382,8 @@ func TestDocuments_NameWhatExists(t *testing.T) {
 	}
 	tests := testNames(t)
 	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
-	testName := regexp.MustCompile("`((?:Test|Fuzz|Example)[A-Za-z0-9_]+)(…?)`")
+	// A package before it, as in `jobs` `TestStart…`, is where it is.
+	testName := regexp.MustCompile("(?:`([a-z/]+)`\\s+)?`((?:Test|Fuzz|Example)[A-Za-z0-9_]+)(…?)`")
 	number := regexp.MustCompile(`ADR (\d{4})(?:, (\d{4}))*`)
 	for _, doc := range documents {
 		text := read(t, doc)
@@ -392,8 +393,11 @@ func TestDocuments_NameWhatExists(t *testing.T) {
 			}
 		}
 		for _, m := range testName.FindAllStringSubmatch(text, -1) {
-			if !slices.ContainsFunc(tests, func(n string) bool { return n == m[1] || m[2] != "" && strings.HasPrefix(n, m[1]) }) {
-				t.Errorf("%s names the test %s%s, which does not exist", doc, m[1], m[2])
+			if !slices.ContainsFunc(tests, func(test string) bool {
+				dir, n := filepath.Split(test)
+				return (m[1] == "" || strings.HasSuffix("/"+dir, "/"+m[1]+"/")) && (n == m[2] || m[3] != "" && strings.HasPrefix(n, m[2]))
+			}) {
+				t.Errorf("%s names %s, which does not exist there", doc, m[0])
 			}
 		}
 		for _, m := range number.FindAllStringSubmatch(text, -1) {
@@ -406,6 +410,7 @@ func TestDocuments_NameWhatExists(t *testing.T) {
 	}
 }
 
+// testNames are the tests, each behind its directory.
 func testNames(t *testing.T) (names []string) {
 	t.Helper()
 	decl := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)[A-Za-z0-9_]*)\(`)
@@ -423,7 +428,7 @@ func testNames(t *testing.T) (names []string) {
 			return err
 		}
 		for _, m := range decl.FindAllSubmatch(b, -1) {
-			names = append(names, string(m[1]))
+			names = append(names, filepath.Dir(path)+"/"+string(m[1]))
 		}
 		return nil
 	})

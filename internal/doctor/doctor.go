@@ -225,6 +225,9 @@ func (b *bench) check(req sandboxpolicy.Request) ([]Result, error) {
 	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
 		return nil, err
 	}
+	if n := len(attempts()); len(a.Attempts) != n || len(a.Controls) != n {
+		return nil, errors.New("the child is another dshx than this one: the file was replaced meanwhile")
+	}
 	h := sandbox.ProbeHost()
 	h.TryListener()
 	var results []Result

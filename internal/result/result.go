@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/dshx/dshx/internal/capture"
@@ -109,14 +110,12 @@ type Output struct {
 // NewOutput captures; directory makes the private directory for the files of
 // an output that is too long, and is called once at most.
 func NewOutput(directory func() (string, error)) *Output {
-	var dir string
+	made := sync.OnceValues(directory) // the streams are written to by two goroutines
 	sp := &capture.Spill{}
 	sp.Create = func(stream string) (*os.File, error) {
-		if dir == "" {
-			var err error
-			if dir, err = directory(); err != nil {
-				return nil, err
-			}
+		dir, err := made()
+		if err != nil {
+			return nil, err
 		}
 		return os.OpenFile(filepath.Join(dir, stream), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}

@@ -36,11 +36,11 @@ func run(ctx context.Context, name, as string, args []string) (ok bool, err erro
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stderr = os.Stderr
 	if as != "" {
-		u, err := newOrdinary(ctx, as)
-		if err != nil {
-			return false, err
+		u, e := newOrdinary(ctx, as)
+		if e != nil {
+			return false, e
 		}
-		defer func() { err = errors.Join(err, u.remove()) }()
+		defer func() { err = errors.Join(err, u.remove()) }() // the result's err
 		u.prepare(cmd)
 	}
 	out, err := cmd.StdoutPipe()

@@ -2,6 +2,7 @@ package bash
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -120,6 +121,53 @@ func TestNamespaces_KillsNobodyElse(t *testing.T) {
 	}
 	if v := w.bash("echo works"); v.Stdout != "works\n" {
 		t.Errorf("%+v", v.Ended)
+	}
+}
+
+// What a command leaves behind is seen however low its number is: where there
+// are few, they begin again within one short command.
+func TestNamespaces_NumbersComeRound(t *testing.T) {
+	var u unix.Utsname
+	var major, minor int
+	if err := unix.Uname(&u); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor); err != nil {
+		t.Fatal(err)
+	}
+	if major < 6 || major == 6 && minor < 14 {
+		t.Skip("pid_max is the whole machine's before Linux 6.14")
+	}
+	if os.Getenv(insideEnv) == "first" {
+		if err := os.WriteFile("/proc/sys/kernel/pid_max", []byte("450"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !inNamespaces(t, true) {
+		return
+	}
+	w := newWorld(t)
+	const until = `n=0; while [ $n -lt 400 ]; do (:) & x=$!; wait $x; n=$((n+1)); [ $x %s $p ] && break; done; `
+	low := 0
+	for range 20 {
+		v := w.bash(`p=$$; ` + fmt.Sprintf(until, "-lt") + `setsid sleep 300 <&- >&- 2>&- & q=$!; ` + fmt.Sprintf(until, "-gt") + `echo $p $q`)
+		var p, q int
+		if _, err := fmt.Sscan(v.Stdout, &p, &q); err != nil {
+			t.Fatalf("%q: %v", v.Stdout, err)
+		}
+		if v.LeftBehind == nil || v.LeftBehind.JobID == nil {
+			t.Fatalf("process %d of command %d is not seen: %+v", q, p, v.Ended)
+		}
+		if q < p {
+			low++
+		}
+		w.owner.Kill(*v.LeftBehind.JobID, "KILL", "")
+		if _, err := w.owner.Wait(context.Background(), nil, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if low == 0 {
+		t.Error("control: no number was lower than its command's")
 	}
 }
 

@@ -98,7 +98,7 @@ func handledNet(abi int) uint64 {
 
 type attr struct{ fs, net, scoped uint64 }
 
-func createRuleset(a attr, abi int) (int, error) {
+func createRuleset(a attr) (int, error) {
 	r := ll.RulesetAttr{HandledAccessFS: a.fs, HandledAccessNet: a.net, Scoped: a.scoped}
 	fd, err := ll.LandlockCreateRuleset(&r, 0)
 	if err != nil {
@@ -118,7 +118,7 @@ func ScopeRuleset(abi int) (int, error) {
 	if abi < ABIScope {
 		return -1, nil
 	}
-	fd, err := createRuleset(attr{fs: ll.AccessFSRefer, scoped: ll.ScopeSignal | ll.ScopeAbstractUnixSocket}, abi)
+	fd, err := createRuleset(attr{fs: ll.AccessFSRefer, scoped: ll.ScopeSignal | ll.ScopeAbstractUnixSocket})
 	if err != nil {
 		return -1, err
 	}

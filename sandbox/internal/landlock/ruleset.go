@@ -91,7 +91,7 @@ func Start(p *sandboxpolicy.Policy, abi int) (*Build, error) {
 		// commands of one policy can talk to each other.
 		a.scoped = ll.ScopeSignal
 	}
-	fd, err := createRuleset(a, abi)
+	fd, err := createRuleset(a)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/binary"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -279,6 +280,7 @@ func stat(pid int) (ppid int, ended, ok bool) {
 type status struct {
 	ppid, sid int
 	ended     bool
+	stopped   bool // by a signal or a tracer
 }
 
 // fields reads proc_pid_stat(5): the name in parentheses may hold anything.
@@ -301,17 +303,13 @@ func fields(pid int) (st status, ok bool) {
 	// A process whose first thread has ended looks like a zombie, too, while
 	// its other threads go on: field 20 counts them.
 	ended := (f[0] == "Z" || f[0] == "X") && (f[17] == "0" || f[17] == "1")
-	return status{ppid, sid, ended}, err == nil && err2 == nil
+	return status{ppid, sid, ended, f[0] == "T" || f[0] == "t"}, err == nil && err2 == nil
 }
 
 // Stopped reports a process that a signal or a tracer has stopped.
 func Stopped(pid int) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	i := strings.LastIndexByte(string(b), ')')
-	return i >= 0 && i+2 < len(b) && (b[i+2] == 'T' || b[i+2] == 't')
+	f, ok := fields(pid)
+	return ok && f.stopped
 }
 
 // Parent returns the parent of a process, 0 when it can't be found.
@@ -324,18 +322,19 @@ func Parent(pid int) int {
 }
 
 // NoneAfter reports that no process with a number above pid, which was given out
-// not long ago, has the mark: the descendants of pid have such numbers as long
+// after since, has the mark: the descendants of pid have such numbers as long
 // as the numbers don't begin again. It asks for each number, which is far
 // cheaper than reading /proc; known is false where it can't tell that way.
-func NoneAfter(pid int, mark uint64) (none, known bool) {
+func NoneAfter(pid int, mark uint64, since time.Time) (none, known bool) {
 	const most = 10000
 	for at := pid + 1; ; {
 		last, ok := lastPid()
 		if !ok || mark == 0 || last < at-1 || last-at > most {
 			return false, false
 		}
-		if last < at {
-			return true, true // nothing was started meanwhile
+		if last < at { // nothing was started meanwhile
+			known = time.Since(since) < comesRound(pidMax(), runtime.NumCPU())
+			return known, known
 		}
 		for ; at <= last; at++ {
 			if MarkOf(at) == mark && !zombie(at) {
@@ -345,20 +344,39 @@ func NoneAfter(pid int, mark uint64) (none, known bool) {
 	}
 }
 
-// lastPid is the number that was given out last in this process's PID
-// namespace: the last field of proc_loadavg(5).
-func lastPid() (int, bool) {
-	fd, err := unix.Open("/proc/loadavg", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// comesRound is the time in which processors can't have given out all numbers up
+// to pid_max, which begin at 300 again (RESERVED_PIDS, kernel/pid.c).
+func comesRound(pidMax, processors int) time.Duration {
+	const least = time.Microsecond // for a number: a thread that ends at once took 12 µs (Linux 6.18)
+	return time.Duration(max(pidMax-300, 0)) * least / time.Duration(processors)
+}
+
+// pidMax is sysctl kernel.pid_max, which can be a PID namespace's own and as low
+// as 301 (proc_sys_kernel(5)); 0 where it isn't known.
+func pidMax() int {
+	n, _ := strconv.Atoi(strings.TrimSpace(readSmall("/proc/sys/kernel/pid_max")))
+	return n
+}
+
+// readSmall returns the first bytes of a file of /proc, "" if it can't be read.
+func readSmall(path string) string {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, false
+		return ""
 	}
 	defer unix.Close(fd)
 	var b [128]byte
 	n, err := unix.Read(fd, b[:])
 	if err != nil {
-		return 0, false
+		return ""
 	}
-	f := strings.Fields(string(b[:n]))
+	return string(b[:n])
+}
+
+// lastPid is the number that was given out last in this process's PID
+// namespace: the last field of proc_loadavg(5).
+func lastPid() (int, bool) {
+	f := strings.Fields(readSmall("/proc/loadavg"))
 	if len(f) != 5 {
 		return 0, false
 	}

@@ -172,7 +172,8 @@ func TestNoneAfter(t *testing.T) {
 	m := newMarker(t)
 	c, mark := marked(t, m, "setsid sleep 300 & exit 0")
 	wait(t, "the shell's end", func() bool { return zombie(c.Process.Pid) })
-	if none, known := NoneAfter(c.Process.Pid, mark); none || !known {
+	since := time.Now()
+	if none, known := NoneAfter(c.Process.Pid, mark, since); none || !known {
 		t.Errorf("with a process: none %t, known %t", none, known)
 	}
 	for _, pid := range Find(mark, ^uint64(0)) {
@@ -181,13 +182,19 @@ func TestNoneAfter(t *testing.T) {
 		}
 	}
 	wait(t, "its end", func() bool { return len(Find(mark, ^uint64(0))) == 0 })
-	if none, known := NoneAfter(c.Process.Pid, mark); !none || !known {
+	if none, known := NoneAfter(c.Process.Pid, mark, time.Now()); !none || !known {
 		t.Errorf("without: none %t, known %t", none, known)
 	}
-	if _, known := NoneAfter(1<<22, mark); known {
+	if _, known := NoneAfter(1<<22, mark, since); known {
 		t.Error("a number that was not given out is no place to begin")
 	}
-	if _, known := NoneAfter(c.Process.Pid, 0); known {
+	if _, known := NoneAfter(c.Process.Pid, 0, since); known {
 		t.Error("without a mark it can't be known")
+	}
+	if _, known := NoneAfter(c.Process.Pid, mark, since.Add(-time.Hour)); known {
+		t.Error("in an hour the numbers may have begun again")
+	}
+	if at := comesRound(32768, 2); at < 10*time.Millisecond || at > 50*time.Millisecond || comesRound(301, 1) > time.Millisecond || comesRound(pidMax(), 1) <= 0 {
+		t.Errorf("32768 numbers come round in %v, 301 in %v, here in %v", at, comesRound(301, 1), comesRound(pidMax(), 1))
 	}
 }

@@ -14,7 +14,6 @@ import (
 // CAP_SYS_ADMIN), so only the thread that starts commands, and its child
 // between clone and exec, know them.
 func WithMark(prog []Insn, secret [2]uint64) []Insn {
-	arg := func(i uint32) uint32 { return offArgs + 8*i }
 	// Backwards: each step knows how many instructions are behind it, and
 	// every mismatch leads to prog.
 	rev := []Insn{{opRet, 0, 0, unix.SECCOMP_RET_ALLOW}}
@@ -22,12 +21,12 @@ func WithMark(prog []Insn, secret [2]uint64) []Insn {
 		rev = append(rev, Insn{opEq, 0, uint8(len(rev)), k}, Insn{opLoad, 0, 0, off})
 	}
 	for i, s := range secret {
-		want(arg(4+uint32(i)), uint32(s))
-		want(arg(4+uint32(i))+4, uint32(s>>32))
+		want(low(4+uint32(i)), uint32(s))
+		want(high(4+uint32(i)), uint32(s>>32))
 	}
 	check := len(rev)
-	want(arg(1), unix.RLIMIT_RTTIME)
-	want(arg(0), 0)
+	want(low(1), unix.RLIMIT_RTTIME)
+	want(low(0), 0)
 	// prlimit64 goes on with these two, clone3 skips them.
 	rev = append(rev,
 		Insn{opEq, uint8(len(rev) - check), uint8(len(rev)), unix.SYS_CLONE3},

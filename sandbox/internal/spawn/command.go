@@ -15,12 +15,12 @@ const (
 	StageSession
 	StageLimits
 	StageDirectory
-	StageDescriptors
 	StageLandlock
+	StageDescriptors
 	StageExec
 )
 
-var stageNames = [...]string{"clone", "session", "limits", "working directory", "descriptors", "landlock_restrict_self", "exec"}
+var stageNames = [...]string{"clone", "session", "limits", "working directory", "landlock_restrict_self", "descriptors", "exec"}
 
 func (s Stage) String() string {
 	if int(s) < len(stageNames) {

@@ -45,7 +45,6 @@ const (
 	sigchld           = uintptr(unix.SIGCHLD)
 	oCloexec          = unix.O_CLOEXEC
 	oDirectory        = unix.O_DIRECTORY
-	atFdcwd           = unix.AT_FDCWD
 	wuntraced         = unix.WUNTRACED
 	wcontinued        = unix.WCONTINUED
 )

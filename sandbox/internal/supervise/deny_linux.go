@@ -16,17 +16,13 @@ type denialKey struct {
 	pid    int
 }
 
-// report passes d on unless the same was reported before.
+// report passes d on unless the same was reported before, or enough others were.
 func (s *Server) report(d Denial) {
 	k := denialKey{d.Op, d.Target, d.PID}
 	s.denyMu.Lock()
 	_, seen := s.denied[k]
 	full := len(s.denied) >= maxDenials
-	switch {
-	case seen:
-	case full:
-		s.unnamed++
-	default:
+	if !seen && !full {
 		s.denied[k] = struct{}{}
 	}
 	s.denyMu.Unlock()

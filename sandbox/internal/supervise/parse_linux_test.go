@@ -133,7 +133,7 @@ func FuzzParseText(f *testing.F) {
 	f.Add([]byte("Name:\tx\nTgid:\t12\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		parseUnixTable(b)
-		processGroup(b)
+		statField(b, 5)
 		field(b, "Tgid:")
 		if len(b) >= 32 {
 			if ts, e := parseTimes(b[:32], time.Microsecond); e == 0 && (ts[0].Nsec >= 1e9 || ts[1].Nsec < 0) {
@@ -151,7 +151,7 @@ func TestParseText(t *testing.T) {
 	if len(names) != 1 || names[12345] != "@a b" {
 		t.Errorf("%v", names)
 	}
-	if g := processGroup([]byte("12 (a) S (b) R 1 77 3")); g != 77 {
+	if g := statField([]byte("12 (a) S (b) R 1 77 3"), 5); g != 77 {
 		t.Errorf("group %d", g)
 	}
 	if n := lastNumber("/proc/12/task/34/fd"); n != 34 {

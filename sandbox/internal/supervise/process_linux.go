@@ -71,10 +71,10 @@ func (w *worker) denyGroup(pgid int, what string) answer {
 	return w.deny(sandboxpolicy.OpSignal, fmt.Sprintf("%s of process group %d", what, pgid), "", otherProcess, unix.EPERM)
 }
 
-// inOwnGroup performs a call on the caller's own group, on those members that
+// signalOwnGroup sends a signal to the caller's own group, to those members that
 // are inside. The kernel would look again which group that is, and a thread of
 // the caller's can have changed it by then: into one with processes outside.
-func (w *worker) inOwnGroup(what string, do func(pid, pidfd int) unix.Errno) answer {
+func (w *worker) signalOwnGroup(sig uint64) answer {
 	caller := w.process()
 	pgid, err := unix.Getpgid(caller)
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *worker) inOwnGroup(what string, do func(pid, pidfd int) unix.Errno) ans
 			refused = true
 			return
 		}
-		if e = do(pid, fd); result != 0 {
+		if e = pidfdSendSignal(fd, sig, nil, 0); result != 0 {
 			result = e
 		}
 	}
@@ -111,7 +111,7 @@ func (w *worker) inOwnGroup(what string, do func(pid, pidfd int) unix.Errno) ans
 	}
 	one(caller) // last: it may be the end of it
 	if result != 0 && refused {
-		return w.denyGroup(pgid, what)
+		return w.denyGroup(pgid, "signal")
 	}
 	return failed(result)
 }
@@ -137,25 +137,26 @@ func groupMembers(pgid int) ([]int, bool) {
 		if err != nil {
 			continue
 		}
-		if processGroup(b) == pgid {
+		if statField(b, 5) == pgid { // pgrp
 			members = append(members, pid)
 		}
 	}
 	return members, true
 }
 
-// processGroup returns the group in the text of /proc/PID/stat, or -1. The
-// command in parentheses may have anything in it.
-func processGroup(stat []byte) int {
+// statField returns field n of the text of /proc/PID/stat, as proc_pid_stat(5)
+// counts them, from the third on, or -1. The command in parentheses may have
+// anything in it.
+func statField(stat []byte, n int) int {
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 3 {
+	if n -= 3; n >= len(f) {
 		return -1
 	}
-	n, err := strconv.Atoi(string(f[2]))
+	v, err := strconv.Atoi(string(f[n]))
 	if err != nil {
 		return -1
 	}
-	return n
+	return v
 }
 
 // kill(pid, sig)
@@ -167,9 +168,7 @@ func sysKill(w *worker, a *[6]uint64) answer {
 	case pid > 0:
 		return w.onProcess(pid, "signal")
 	case pid == 0:
-		return w.inOwnGroup("signal", func(_, pidfd int) unix.Errno {
-			return pidfdSendSignal(pidfd, uint64(uint32(a[1])), nil, 0)
-		})
+		return w.signalOwnGroup(uint64(uint32(a[1])))
 	case pid == -1:
 		// All that the user may signal; the kernel knows no narrower set.
 		return w.deny(sandboxpolicy.OpSignal, "kill(-1)", "", otherProcess, unix.EPERM)
@@ -306,43 +305,26 @@ func controllingTerminal(pid string) (int, bool) {
 	if err != nil {
 		return 0, false
 	}
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 5 {
-		return 0, false
-	}
-	n, err := strconv.Atoi(string(f[4]))
-	return n, err == nil
+	n := statField(b, 7) // tty_nr
+	return n, n >= 0
 }
 
-// setpriority(which, who, prio) and ioprio_set(which, who, prio), whose
-// constants for which differ by one.
+// setpriority(which, who, prio), ioprio_set(which, who, prio): the filter hands
+// over what is about one process, and refuses groups and users.
 func sysSetpriority(w *worker, a *[6]uint64) answer {
-	return w.onWhich(int(int32(a[0])), int(int32(a[1])), func(pid, _ int) unix.Errno {
-		return errnoOf(unix.Setpriority(unix.PRIO_PROCESS, pid, int(int32(a[2]))))
-	})
+	return w.onOne(int32(a[0]) == unix.PRIO_PROCESS, int(int32(a[1])))
 }
 
 func sysIoprioSet(w *worker, a *[6]uint64) answer {
-	const process = 1 // IOPRIO_WHO_PROCESS
-	return w.onWhich(int(int32(a[0]))-process, int(int32(a[1])), func(pid, _ int) unix.Errno {
-		_, _, e := unix.RawSyscall(unix.SYS_IOPRIO_SET, process, uintptr(pid), uintptr(uint32(a[2])))
-		return e
-	})
+	const process = 1 // IOPRIO_WHO_PROCESS, linux/ioprio.h
+	return w.onOne(int32(a[0]) == process, int(int32(a[1])))
 }
 
-func (w *worker) onWhich(which, who int, do func(pid, pidfd int) unix.Errno) answer {
-	if which == unix.PRIO_PGRP && who == 0 {
-		return w.inOwnGroup("scheduling", do)
+func (w *worker) onOne(one bool, pid int) answer {
+	if !one {
+		return failed(unix.EPERM)
 	}
-	switch which {
-	case unix.PRIO_PROCESS:
-		return w.onProcess(who, "scheduling")
-	case unix.PRIO_PGRP:
-		return w.onGroup(who, "scheduling")
-	case unix.PRIO_USER:
-		return w.deny(sandboxpolicy.OpSignal, "scheduling of all processes of a user", "", otherProcess, unix.EPERM)
-	}
-	return failed(unix.EINVAL)
+	return w.onProcess(pid, "scheduling")
 }
 
 // sched_setaffinity, sched_setattr, sched_setparam, sched_setscheduler and

@@ -117,9 +117,8 @@ type Server struct {
 	noPidfdThread atomic.Bool // Linux < 6.9
 	noGetfd       atomic.Bool // Linux < 5.6, or a container's profile
 
-	denyMu  sync.Mutex
-	denied  map[denialKey]struct{}
-	unnamed int // denials beyond maxDenials
+	denyMu sync.Mutex
+	denied map[denialKey]struct{}
 
 	bound boundSockets
 
@@ -208,14 +207,6 @@ func (s *Server) Close() error {
 		s.release()
 	}
 	return nil
-}
-
-// Unreported returns how many denials were not passed to OnDenial since 64
-// distinct ones had been.
-func (s *Server) Unreported() int {
-	s.denyMu.Lock()
-	defer s.denyMu.Unlock()
-	return s.unnamed
 }
 
 func (s *Server) release() {

@@ -76,7 +76,17 @@ for _ in range(5):
 `)
 	cmd.Dir = d.W
 	s.start(cmd)
-	time.Sleep(500 * time.Millisecond)
+	// Beside the worker that leads, one waits for the listener's queue.
+	blocked := func() bool {
+		s.server.mu.Lock()
+		defer s.server.mu.Unlock()
+		return s.server.leader.Load() != nil && s.server.workers-len(s.server.idle) == 2
+	}
+	for end := time.Now().Add(20 * time.Second); !blocked(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no call waits")
+		}
+	}
 	start := time.Now()
 	s.server.Close()
 	if took := time.Since(start); took > 2*time.Second {

@@ -1,6 +1,7 @@
 package tmpdir
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -164,4 +165,17 @@ func TestNew_AvoidsTheWorkspace(t *testing.T) {
 		t.Fatalf("a workspace that holds everything: %v", err)
 	}
 	d.Remove()
+}
+
+func TestNew_WithoutLocks(t *testing.T) {
+	defer func(f func(int, int) error) { flock = f }(flock)
+	flock = func(int, int) error { return unix.ENOLCK }
+	base := t.TempDir()
+	if _, err := newIn(base, "", ""); !errors.Is(err, unix.ENOLCK) {
+		t.Errorf("got %v, want what keeps it from being locked", err)
+	}
+	left, err := filepath.Glob(base + "/dshx-*/*")
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
 }
