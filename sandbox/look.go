@@ -48,7 +48,20 @@ func lookPath(name, dir string, env []string) (string, error) {
 	if len(name) > unix.NAME_MAX {
 		return "", &StartError{"COMMAND_NOT_FOUND", "command not found: its name is too long", unix.ENAMETOOLONG}
 	}
-	return "", &StartError{"COMMAND_NOT_FOUND", "command not found: " + name, os.ErrNotExist}
+	return "", &StartError{"COMMAND_NOT_FOUND", "command not found: " + name + shellHint(name), os.ErrNotExist}
+}
+
+// shellHint says what to do with what only a shell can run.
+func shellHint(name string) string {
+	switch name {
+	case ".", "alias", "bg", "cd", "command", "eval", "exit", "export", "fg", "hash", "jobs", "read", "set", "shift",
+		"source", "trap", "type", "ulimit", "umask", "unalias", "unset", "wait":
+		return ", which is a shell's own; run it by sh -c '…'"
+	}
+	if strings.ContainsAny(name, " \t\n;|&<>$*()") {
+		return "; no shell is put in between, so run a shell's line by sh -c '…'"
+	}
+	return ""
 }
 
 func getenv(env []string, name string) string {

@@ -49,7 +49,8 @@ func (s *state) names() bool { return s.supervised() && s.h.Seccomp.AddFD }
 
 const (
 	noNamespaces   = "no namespaces are used"
-	needNamespaces = "none in this version; a later one separates it with namespaces"
+	needNamespaces = "none in this version; a later one " + laterSeparates
+	laterSeparates = "separates it with namespaces"
 	needScope      = "use Linux 6.12 or later (Landlock ABI 6)"
 	needTruncate   = "use Linux 6.2 or later (Landlock ABI 3)"
 	needRefer      = "use Linux 5.19 or later (Landlock ABI 2)"
@@ -102,10 +103,7 @@ func needsSupervisor(what string) func(*state) *Gap {
 var promises = []promise{
 	{sandboxpolicy.PromiseWrite, writeGap},
 	{sandboxpolicy.PromiseSecrets, func(s *state) *Gap {
-		if d := s.unmade(sandboxpolicy.Read); d != nil {
-			return unmadeGap(d)
-		}
-		return nil
+		return unmadeGap(sandboxpolicy.Read, s.unmade(sandboxpolicy.Read)...)
 	}},
 	{sandboxpolicy.PromiseProtectedPaths, func(s *state) *Gap {
 		if s.namespaces {
@@ -136,7 +134,7 @@ var promises = []promise{
 		if s.p.Network() == sandboxpolicy.NetworkLoopback {
 			return &Gap{Reason: noNamespaces + ": the loopback interface is the host's", Remedy: needNamespaces}
 		}
-		return &Gap{Reason: noNamespaces + ": internet sockets are refused altogether", Remedy: "--network loopback shares the host's loopback interface; " + needNamespaces}
+		return &Gap{Reason: noNamespaces + ": internet sockets are refused altogether", Remedy: "--network loopback allows the host's; a later version " + laterSeparates}
 	}},
 	{sandboxpolicy.PromiseSignals, func(s *state) *Gap {
 		if s.h.LandlockABI >= landlock.ABIScope || s.supervised() && s.marks {
@@ -211,30 +209,38 @@ func writeGap(s *state) *Gap {
 		// judged by Landlock before ABI 3 (landlock(7)).
 		return &Gap{Reason: s.abi() + " doesn't judge truncation: files elsewhere can be emptied by opening them", Remedy: needTruncate}
 	}
-	if d := s.unmade(sandboxpolicy.Write); d != nil {
-		return unmadeGap(d)
-	}
-	return nil
+	return unmadeGap(sandboxpolicy.Write, s.unmade(sandboxpolicy.Write)...)
 }
 
-// unmade is the first deny of reading, or of writing, that Landlock can't
-// make, or nil.
-func (s *state) unmade(a sandboxpolicy.Access) *sandboxpolicy.PathRule {
-	denies := s.p.Deny()
-	for i := range denies {
-		if d := &denies[i]; d.Access == a && !s.ruleset().Makes(*d) {
-			return d
+// unmade are the denies of reading, or of writing, that Landlock can't make, by
+// their texts.
+func (s *state) unmade(a sandboxpolicy.Access) []string {
+	var out []string
+	for _, d := range s.p.Deny() {
+		if d.Access == a && !s.ruleset().Makes(d) && !slices.Contains(out, d.Rule.Text) {
+			out = append(out, d.Rule.Text)
 		}
 	}
-	return nil
+	return out
 }
 
-func unmadeGap(d *sandboxpolicy.PathRule) *Gap {
-	if d.Access == sandboxpolicy.Write {
-		return &Gap{Reason: "Landlock can't refuse writes below a writable root: " + d.Rule.Text, Remedy: needNamespaces}
+// maxNamed is how many rules a gap names; dshx policy show has all.
+const maxNamed = 20
+
+// unmadeGap is the gap of denies that Landlock can't make, or nil without any.
+func unmadeGap(a sandboxpolicy.Access, rules ...string) *Gap {
+	if len(rules) == 0 {
+		return nil
 	}
-	return &Gap{Reason: "Landlock can't hide a part of a writable root, or what a pattern matches: " + d.Rule.Text,
-		Remedy: "keep it outside of what may be written; " + needNamespaces}
+	which := strings.Join(rules[:min(len(rules), maxNamed)], ", ")
+	if more := len(rules) - maxNamed; more > 0 {
+		which += " and " + strconv.Itoa(more) + " more"
+	}
+	if a == sandboxpolicy.Write {
+		return &Gap{Reason: "Landlock can't refuse writes below a writable root: " + which, Remedy: needNamespaces}
+	}
+	return &Gap{Reason: "Landlock can't hide a part of a writable root, or what a pattern matches: " + which,
+		Remedy: "keep it outside of what may be written; a later version " + laterSeparates}
 }
 
 // gapOf is the gap of a promise where the policy makes it, or nil.
@@ -530,9 +536,9 @@ func (s *state) letGap(op sandboxpolicy.Op, path string) *Gap {
 		}
 		return &Gap{Promise: string(sandboxpolicy.PromiseWrite), Reason: "Landlock can't tell this operation from writing the file", Remedy: needNamespaces}
 	case found.Access == sandboxpolicy.Read:
-		return named(sandboxpolicy.PromiseSecrets, unmadeGap(found))
+		return named(sandboxpolicy.PromiseSecrets, unmadeGap(found.Access, found.Rule.Text))
 	}
-	return named(sandboxpolicy.PromiseWrite, unmadeGap(found))
+	return named(sandboxpolicy.PromiseWrite, unmadeGap(found.Access, found.Rule.Text))
 }
 
 func within(path, dir string) bool { return path == dir || below(path, dir) }
@@ -563,7 +569,7 @@ func (s *state) unenforced() []sandboxpolicy.Notice {
 		break
 	}
 	if len(s.p.Commands()) > 0 || s.p.UnknownCommands() != "allow" {
-		say("command rules of the configuration are not applied to exec; they need the tool calls of a later version")
+		say("command rules of the configuration ([[commands]], unknown_commands) are not applied in this version")
 	}
 	if len(s.p.AllowDomains()) > 0 {
 		say("allow_domains is not enforced: the filtering proxy is not in this version, and no domain is reachable by it")

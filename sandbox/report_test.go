@@ -148,6 +148,36 @@ func TestGaps_NameTheDenyThatIsNotMade(t *testing.T) {
 	}
 }
 
+// Every deny that isn't made is named, not only the first.
+func TestGaps_NameAllThatIsNotMade(t *testing.T) {
+	ws := t.TempDir()
+	var names []string
+	for i := range maxNamed + 2 {
+		names = append(names, filepath.Join(ws, fmt.Sprintf("f%02d", i)))
+	}
+	reason := func(req sandboxpolicy.Request, promise string) string {
+		req.Workspace = ws
+		for _, g := range Explain(policy(t, req), hostWith(7)).Gaps {
+			if g.Promise == promise {
+				return g.Reason
+			}
+		}
+		t.Fatalf("no gap %q", promise)
+		return ""
+	}
+	for promise, req := range map[string]sandboxpolicy.Request{"secrets": {DenyRead: names}, "write": {DenyWrite: names}} {
+		got := reason(req, promise)
+		for i, name := range names {
+			if strings.Contains(got, name) != (i < maxNamed) {
+				t.Errorf("%s: %q: %v", promise, name, got)
+			}
+		}
+		if !strings.HasSuffix(got, " and 2 more") {
+			t.Errorf("%s: %q", promise, got)
+		}
+	}
+}
+
 func TestExplainOp_SaysWhatEnforcesAndWhatIsOpen(t *testing.T) {
 	ws, out := t.TempDir(), t.TempDir()
 	sock, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

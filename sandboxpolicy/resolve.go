@@ -675,6 +675,12 @@ func (b *builder) grant(path, text, origin string, a Access) {
 		b.configIgnored(origin, text, "leads out of the workspace by "+link+", which an earlier command can have put there: name "+real+" itself")
 		return
 	}
+	for _, d := range b.p.deny {
+		if (d.Access == Read || a == Write) && d.Match(real) {
+			b.configIgnored(origin, text, "is denied ("+d.Rule.Text+"), and a deny wins,")
+			return
+		}
+	}
 	rule := PathRule{Path: real, Access: a, Rule: Rule{text, origin}, why: whyGrant}
 	if a == Write {
 		// A device that is named stays one: it may be written, not replaced.

@@ -190,6 +190,16 @@ func TestResolve_DenyBeatsAllow(t *testing.T) {
 	p, _ = resolve(t, f, Request{Write: []string{"/home/u"}, Read: []string{"/etc/shadow"}})
 	wantVerdict(t, p, OpRead, "/home/u/.netrc", false, "secret")
 	wantVerdict(t, p, OpRead, "/etc/shadow", false, "secret")
+	// What is asked for and not given is said; what is given is not.
+	_, n := resolve(t, f, Request{Write: []string{"/e", "/home/u/.ssh"}, Read: []string{"/home/u/.ssh", "/e"}, DenyWrite: []string{"/e/f"}})
+	for _, s := range []string{"--write /home/u/.ssh (", "--read /home/u/.ssh ("} {
+		if !hasNotice(n, NoticeConfigIgnored, s) {
+			t.Errorf("notices %v do not name %s", n, s)
+		}
+	}
+	if len(n) != 2 {
+		t.Errorf("notices %v, want two", n)
+	}
 }
 
 func TestResolve_GrantsThatNameNothing(t *testing.T) {

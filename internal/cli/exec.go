@@ -27,7 +27,7 @@ Flags:
 }
 
 // ExecMain is `dshx exec ARGS` with a command; it returns the exit status. It is
-// not done where there is no command and standard input is no terminal: then
+// not done where there is no command, no "--" and standard input is no terminal: then
 // tool calls come in as JSON lines, which somebody else serves.
 func ExecMain(args []string) (status int, done bool) {
 	f, argv, err := Parse(args, Shared, Exec, Lines)
@@ -50,7 +50,12 @@ func ExecMain(args []string) (status int, done bool) {
 		// The main goroutine's thread becomes the domain's.
 		runtime.LockOSThread()
 		return oneshot.Run(o), true
-	case f.JSON || f.StatusFD >= 0 || oneshot.IsTerminal(0):
+	case f.Ended:
+		// A script's variable that is empty must not make its own text the calls.
+		return oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "no command stands behind --"}), true
+	case f.JSON || f.StatusFD >= 0:
+		return oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "--json and --status-fd tell of a command, and none is given; results of tool calls are JSON without them"}), true
+	case oneshot.IsTerminal(0):
 		status := oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "exec needs a command, or tool calls as JSON lines on standard input"})
 		_, _ = io.WriteString(os.Stderr, ExecUsage())
 		return status, true

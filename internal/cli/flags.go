@@ -34,7 +34,8 @@ type Flags struct {
 	Unordered  bool // JSON lines: results as calls end
 	TypeScript bool // tools: their types
 
-	Help bool
+	Help  bool
+	Ended bool // by "--": Parse only
 
 	Check bool   // policy explain: a denial is status 1
 	Store string // policy init: "user" or "workspace"; "" prints
@@ -154,7 +155,7 @@ var Exec = []Flag{
 	{"json", "", "capture the output and print one JSON object at the end", on(func(f *Flags) *bool { return &f.JSON })},
 	{"status-fd", "N", "write JSON lines about start and end to descriptor N", descriptor(func(f *Flags, n int) { f.StatusFD = n })},
 	{"pass-fd", "N", "leave descriptor N open in the command", descriptor(func(f *Flags, n int) { f.PassFD = append(f.PassFD, n) })},
-	{"quiet", "", "print nothing of dshx's own after a failed command", on(func(f *Flags) *bool { return &f.Quiet })},
+	{"quiet", "", "no lines \"dshx: denied …\" after a failed command", on(func(f *Flags) *bool { return &f.Quiet })},
 	{"dry-run", "", notYet, later("--dry-run")},
 	{"apply", "", notYet, later("--apply")},
 }
@@ -204,7 +205,8 @@ func pids(f *Flags, v string) error {
 // Errors: *sandboxpolicy.UsageError.
 func Parse(args []string, tables ...[]Flag) (*Flags, []string, error) {
 	f := &Flags{StatusFD: -1}
-	rest, _, err := f.parse(args, tables)
+	rest, ended, err := f.parse(args, tables)
+	f.Ended = ended
 	if err != nil {
 		return f, nil, err
 	}

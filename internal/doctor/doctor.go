@@ -119,6 +119,7 @@ func Run(req sandboxpolicy.Request) (*Report, error) {
 		// Where doctor is run says nothing about the host: in a home
 		// directory, which is no workspace, it answers for another.
 		req.Workspace, req.Cwd = b.path("workspace"), b.path("workspace")
+		req.NoCacheArea = true // it would outlive the workspace
 		var other error
 		if p, notices, other = sandbox.Resolve(req); other == nil {
 			r.Notes = append(r.Notes, err.Error()+"; the answers are for a directory that is one")
@@ -178,6 +179,7 @@ func (r *Report) probe(name string, req sandboxpolicy.Request, b *bench) error {
 		return nil // confines nothing, so there is nothing to try
 	}
 	req.Workspace, req.Cwd = b.path("workspace"), b.path("workspace")
+	req.NoCacheArea = true // as above
 	req.DenyRead = append(append([]string{}, req.DenyRead...), b.path("denied"))
 	// Limits are for the command that is meant, not for a check.
 	req.Limits = sandboxpolicy.Limits{}

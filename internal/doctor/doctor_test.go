@@ -113,10 +113,16 @@ func TestRun_WithALongTMPDIR(t *testing.T) {
 func TestRun_LeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
 	run(t, sandboxpolicy.Request{Workspace: t.TempDir()})
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("%v %v", left, err)
+	}
+	// Of caches the asked-for workspace's own.
+	if areas, err := os.ReadDir(filepath.Join(cache, "dshx")); err != nil || len(areas) != 1 {
+		t.Errorf("cache areas: %v %v", areas, err)
 	}
 	self, _ := os.Executable()
 	procs, _ := os.ReadDir("/proc")

@@ -132,10 +132,8 @@ func (r *run) run() (int, error) {
 			_ = scope.Close()
 		}
 	}()
-	if !r.o.Quiet {
-		for _, n := range scope.Notices() {
-			fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(n.Text))
-		}
+	for _, n := range scope.Notices() {
+		fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(n.Text))
 	}
 	if r.o.RequireFull {
 		if err := requireFull(scope.Enforcement()); err != nil {
