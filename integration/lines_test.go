@@ -23,6 +23,7 @@ type lineConn struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	in   io.WriteCloser
+	from io.ReadCloser // its standard output
 	out  chan string
 	done chan struct{}
 	errs strings.Builder
@@ -52,25 +53,10 @@ type reply struct {
 
 func (e *Env) lines(o Opts, flags ...string) *lineConn {
 	e.t.Helper()
-	needDshx(e.t)
-	argv := append([]string{dshxBin, "exec", "--no-config", "--env", "IT_MARK=" + e.Mark}, flags...)
-	argv = append(append([]string{}, o.Prefix...), argv...)
-	c := &lineConn{t: e.t, cmd: e.Command(o, argv...), out: make(chan string, 4096), done: make(chan struct{})}
-	var err error
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		e.t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	c.cmd.Stderr = &c.errs
-	if err := c.cmd.Start(); err != nil {
-		e.t.Fatal(err)
-	}
+	c := e.unreadLines(o, flags...)
 	go func() {
 		defer close(c.done)
-		r := bufio.NewReaderSize(out, 1<<20)
+		r := bufio.NewReaderSize(c.from, 1<<20)
 		for {
 			line, err := r.ReadString('\n')
 			if err != nil {
@@ -80,6 +66,27 @@ func (e *Env) lines(o Opts, flags ...string) *lineConn {
 			c.out <- line
 		}
 	}()
+	return c
+}
+
+// unreadLines is lines whose output nobody reads.
+func (e *Env) unreadLines(o Opts, flags ...string) *lineConn {
+	e.t.Helper()
+	needDshx(e.t)
+	argv := append([]string{dshxBin, "exec", "--no-config", "--env", "IT_MARK=" + e.Mark}, flags...)
+	argv = append(append([]string{}, o.Prefix...), argv...)
+	c := &lineConn{t: e.t, cmd: e.Command(o, argv...), out: make(chan string, 4096), done: make(chan struct{})}
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		e.t.Fatal(err)
+	}
+	if c.from, err = c.cmd.StdoutPipe(); err != nil {
+		e.t.Fatal(err)
+	}
+	c.cmd.Stderr = &c.errs
+	if err := c.cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
 	e.t.Cleanup(func() {
 		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 		_ = c.cmd.Wait()
@@ -171,6 +178,18 @@ func (c *lineConn) wait(within time.Duration) int {
 	return f3Status(c.cmd.ProcessState)
 }
 
+// exit waits for the end of the process, whoever reads its output.
+func (c *lineConn) exit() int {
+	c.t.Helper()
+	stuck := time.AfterFunc(30*time.Second, func() {
+		c.t.Error("it goes on")
+		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+	})
+	defer stuck.Stop()
+	_ = c.cmd.Wait()
+	return f3Status(c.cmd.ProcessState)
+}
+
 func TestLines_CallsEndToEnd(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		c := e.lines(Opts{})
@@ -258,43 +277,50 @@ func TestLines_NothingIsLeft(t *testing.T) {
 	})
 }
 
-// F6-23: a reader that goes ends it, with standard input left open.
-func TestLines_ClosedOutput(t *testing.T) {
+// F6-23: a reader that goes ends it, with standard input left open, whether or
+// not there is something to write.
+func TestLines_F6_23_ClosedOutput(t *testing.T) {
+	const wait = `{"id":%d,"tool":"bash","arguments":{"command":"sleep 300"}}` + "\n"
+	for name, calls := range map[string]string{
+		"silent": `{"id":0,"tool":"bash","arguments":{"command":"yes","run_in_background":true}}` + "\n" +
+			fmt.Sprintf(wait, 1) + fmt.Sprintf(wait, 2) + fmt.Sprintf(wait, 3),
+		"writing": fmt.Sprintf(wait, 1) + `{"id":2,"tool":"bash","stream":true,"arguments":{"command":"yes"}}` + "\n" + `{"cancel":1}` + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachUser(t, func(t *testing.T, e *Env) {
+				c := e.lines(Opts{})
+				if _, err := io.WriteString(c.in, calls); err != nil {
+					t.Fatal(err)
+				}
+				c.next()
+				began := time.Now()
+				c.from.Close()
+				if code := c.exit(); code != 143 {
+					t.Errorf("status %d, want 143; standard error %q", code, c.errs.String())
+				}
+				if took := time.Since(began); took > 7*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				if used := c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime(); used > 2*time.Second {
+					t.Errorf("it used %v of the CPU", used)
+				}
+				e.NothingLeft(2 * time.Second)
+			})
+		})
+	}
+}
+
+// A reader that reads nothing doesn't hold up the end by a signal.
+func TestLines_EndsBesideAStuckReader(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, feed, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer feed.Close()
-		needDshx(t)
-		cmd := e.Command(Opts{}, dshxBin, "exec", "--no-config", "--env", "IT_MARK="+e.Mark)
-		cmd.Stdin, cmd.Stdout = in, w
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		in.Close()
-		w.Close()
-		fmt.Fprintln(feed, `{"id":1,"tool":"bash","arguments":{"command":"sleep 300"}}`)
-		fmt.Fprintln(feed, `{"id":2,"tool":"bash","stream":true,"arguments":{"command":"yes"}}`)
-		fmt.Fprintln(feed, `{"ping":1}`)
-		if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
-		fmt.Fprintln(feed, `{"cancel":1}`)
-		done := make(chan struct{})
-		go func() { _ = cmd.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			t.Fatal("it goes on")
-		}
-		if code := f3Status(cmd.ProcessState); code != 143 {
+		c := e.unreadLines(Opts{})
+		c.send(`{"id":1,"tool":"bash","stream":true,"arguments":{"command":"touch ran; yes"}}`)
+		eventually(t, 20*time.Second, "the command runs", func() bool {
+			_, err := os.Stat(filepath.Join(e.W, "ran"))
+			return err == nil
+		})
+		_ = c.cmd.Process.Signal(syscall.SIGTERM)
+		if code := c.exit(); code != 143 {
 			t.Errorf("status %d, want 143", code)
 		}
 		e.NothingLeft(2 * time.Second)

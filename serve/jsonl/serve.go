@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dshx/dshx/approval"
@@ -26,6 +28,9 @@ type Options struct {
 	// Events, if not nil, is given a function that writes an event, which is
 	// any JSON object, and returns one that ends the events.
 	Events func(write func(event any)) (stop func())
+	// Ending, if not nil, is called when all calls have ended and before the
+	// events do, to end what goes on without a call.
+	Ending func()
 	// MaxLine is the longest line that is taken, 0 for MaxLine.
 	MaxLine int
 }
@@ -37,12 +42,16 @@ const (
 	maxPendingBytes = 256 << 20
 )
 
+// readTime is how long a reader may take over one line once ctx has ended:
+// until then it may take any time, and everybody waits for it.
+const readTime = 5 * time.Second
+
 // ErrClosed is the end of a connection whose reader has gone.
 var ErrClosed = errors.New("nobody reads the results any more")
 
 // Serve answers the requests on in until its end, until ctx ends, or until
 // nobody reads out any more. All calls have ended then, and their results are
-// written as far as somebody reads them.
+// written as far as somebody reads them; a write that nobody reads may be left.
 //
 // At the end of input calls in flight finish; when ctx ends they are aborted.
 // Errors: nil at the end of input, ctx's cause, ErrClosed, or in's.
@@ -52,8 +61,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{o: o, ctx: ctx, abort: cancel, out: out, calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
+	s := &server{o: o, ctx: ctx, abort: cancel, out: out, lines: make(chan line), closed: make(chan struct{}), started: time.Now(),
+		calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
 	s.room.L = &s.mu
+	defer s.close()
+	go s.writeAll()
+	defer context.AfterFunc(ctx, s.hurry)()
 	if o.Ask {
 		s.broker = approval.NewBroker(s.ask, 0)
 		o.Scope.SetApprover(s.broker)
@@ -85,7 +98,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	}
 	s.writers.Wait()
 	s.queue.Wait()
+	if o.Ending != nil {
+		o.Ending()
+	}
 	stop()
+	s.flush()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -99,8 +116,14 @@ type server struct {
 	queue  *pipeline.Queue
 	broker *approval.Broker
 
-	outMu sync.Mutex // a line at a time
-	out   io.Writer
+	// Lines are written by a goroutine that does nothing else, so that whoever
+	// has one can be let go when its reader never takes it.
+	out       io.Writer
+	lines     chan line
+	closed    chan struct{} // nothing is written any more
+	closeOnce sync.Once
+	started   time.Time
+	begun     atomic.Int64 // when the write in progress began, after started; 0 for none
 
 	mu      sync.Mutex
 	room    sync.Cond
@@ -310,9 +333,15 @@ func (s *server) ask(q approval.Asked) {
 	}{jsontext.Value(id), "approval", q.ID, q.DisplayReason, q.Grants})
 }
 
+// A line is one line of output; with is called just before it is written.
+type line struct {
+	text string
+	with func()
+}
+
 // write writes one line. A reader that doesn't read stops whoever writes; when
 // it has gone, everything ends.
-func (s *server) write(v any) { s.writeThen(v, func() {}) }
+func (s *server) write(v any) { s.writeThen(v, nil) }
 
 // writeThen is write with what happens together with it.
 func (s *server) writeThen(v any, with func()) {
@@ -321,11 +350,66 @@ func (s *server) writeThen(v any, with func()) {
 		j, _ = pipeline.MarshalValue(map[string]any{"id": nil, "ok": false,
 			"error": pipeline.Failf(pipeline.CodeInternal, "a reply can't be written as JSON: %v", err)})
 	}
-	s.outMu.Lock()
-	defer s.outMu.Unlock()
-	with()
-	if _, err := io.WriteString(s.out, j.String()+"\n"); err != nil {
-		s.abort(ErrClosed)
+	select {
+	case s.lines <- line{j.String() + "\n", with}:
+	case <-s.closed:
+		if with != nil {
+			with()
+		}
+	}
+}
+
+// writeAll writes lines until there are no more.
+func (s *server) writeAll() {
+	for {
+		select {
+		case l := <-s.lines:
+			if l.with != nil {
+				l.with()
+			}
+			if l.text == "" {
+				continue
+			}
+			s.begun.Store(int64(time.Since(s.started)) | 1)
+			_, err := io.WriteString(s.out, l.text)
+			s.begun.Store(0)
+			if err != nil {
+				s.abort(ErrClosed)
+				s.close()
+			}
+		case <-s.closed:
+			return
+		}
+	}
+}
+
+// flush returns when what was written before is out.
+func (s *server) flush() {
+	out := make(chan struct{})
+	select {
+	case s.lines <- line{"", func() { close(out) }}:
+		<-out
+	case <-s.closed:
+	}
+}
+
+// close drops what is written from now on.
+func (s *server) close() { s.closeOnce.Do(func() { close(s.closed) }) }
+
+// hurry closes the output when its reader is stuck at a line.
+func (s *server) hurry() {
+	over := time.Since(s.started)
+	for {
+		select {
+		case <-s.closed:
+			return
+		case <-time.After(readTime / 50):
+		}
+		begun := time.Duration(s.begun.Load())
+		if begun != 0 && time.Since(s.started)-max(begun, over) > readTime {
+			s.close()
+			return
+		}
 	}
 }
 

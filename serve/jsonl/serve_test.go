@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dshx/dshx/pipeline"
@@ -427,6 +428,61 @@ func TestServe_ClosedOutput(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("it goes on")
+	}
+}
+
+// A reader that reads nothing may hold everything up, but not the end by a
+// signal: what it doesn't take in time is dropped, and all calls have ended.
+func TestServe_EndsBesideAStuckReader(t *testing.T) {
+	for _, last := range []string{`{"ping":1}`, `{"id":2,"tool":"chunks","stream":true,"arguments":{"text":"xxxx","times":1000}}`} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			in, feed := io.Pipe()
+			out, write := io.Pipe()
+			defer out.Close() // lets the last write go
+			s := tools(t)
+			var ended atomic.Int32
+			s.Observe("ended", func(*pipeline.Call, pipeline.Result) { ended.Add(1) })
+			done := make(chan error, 1)
+			go func() { done <- Serve(ctx, in, write, Options{Scope: s}) }()
+			io.WriteString(feed, `{"id":1,"tool":"say","arguments":{"block":true}}`+"\n"+last+"\n")
+			time.Sleep(time.Hour)
+			select {
+			case err := <-done:
+				t.Fatalf("the reader was not waited for: %v", err)
+			default:
+			}
+			began := time.Now()
+			cancel(errSignal)
+			if err := <-done; err != errSignal {
+				t.Errorf("ended by %v", err)
+			}
+			if took := time.Since(began); took > 2*readTime {
+				t.Errorf("took %v", took)
+			}
+			if n := int(ended.Load()); n != 1+strings.Count(last, "tool") {
+				t.Errorf("%d calls have ended", n)
+			}
+			feed.Close()
+		})
+	}
+}
+
+// What ends without a call at the end is told of, behind all results.
+func TestServe_EventsOfTheEnd(t *testing.T) {
+	var tell func(any)
+	stopped := false
+	got := run(t, `{"id":1,"tool":"say","arguments":{"wait_ms":20}}`, Options{
+		Events: func(write func(any)) func() { tell = write; return func() { stopped = true } },
+		Ending: func() {
+			if stopped {
+				t.Error("the events ended first")
+			}
+			tell(map[string]string{"event": "job"})
+		},
+	})
+	if len(got) != 2 || !strings.HasPrefix(got[0], `{"id":1,"ok":true`) || got[1] != `{"event":"job"}` || !stopped {
+		t.Errorf("%q", got)
 	}
 }
 
