@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Tool calls over JSON lines, against the built program: what the front door
@@ -314,10 +316,18 @@ func TestLines_F6_23_ClosedOutput(t *testing.T) {
 func TestLines_EndsBesideAStuckReader(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		c := e.unreadLines(Opts{})
-		c.send(`{"id":1,"tool":"bash","stream":true,"arguments":{"command":"touch ran; yes"}}`)
-		eventually(t, 20*time.Second, "the command runs", func() bool {
-			_, err := os.Stat(filepath.Join(e.W, "ran"))
-			return err == nil
+		c.send(`{"id":1,"tool":"bash","stream":true,"arguments":{"command":"yes"}}`)
+		eventually(t, 20*time.Second, "the pipe is full", func() bool {
+			conn, err := c.from.(*os.File).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, size := 0, 0
+			_ = conn.Control(func(fd uintptr) {
+				held, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
+				size, _ = unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
+			})
+			return size > 0 && held >= size-4096 // a page holds what fits of one write
 		})
 		_ = c.cmd.Process.Signal(syscall.SIGTERM)
 		if code := c.exit(); code != 143 {
