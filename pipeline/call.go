@@ -99,9 +99,13 @@ func (s *Scope) identify(ctx context.Context, req Request) (*Call, *Error) {
 		return c, nil
 	}
 	if p.scope.root() != s.root() || p.ended.Load() {
-		return c, Fail(CodeDenied, "the parent of the call is not a running call of this pipeline", map[string]string{"by": "identity", "reason": "parent"})
+		return c, orphan()
 	}
 	c.parent, c.root = p, p.root
 	c.id = p.id + ":code:" + strconv.FormatInt(p.nested.Add(1), 10)
 	return c, nil
+}
+
+func orphan() *Error {
+	return Fail(CodeDenied, "the parent of the call is not a running call of this pipeline", map[string]string{"by": "identity", "reason": "parent"})
 }

@@ -302,7 +302,7 @@ func TestQueue_ClassifiesFailClosed(t *testing.T) {
 		{"echo", `{"text":5}`, false}, {"echo", `{`, false}, {"echo", ``, false},
 		{"silent", `{"text":"yes"}`, false}, {"nosuch", `{}`, false},
 	} {
-		if got := s.parallel(Request{Name: tt.tool, Args: []byte(tt.args)}); got != tt.want {
+		if got := parallel(s.prepare(t.Context(), Request{Name: tt.tool, Args: []byte(tt.args)})); got != tt.want {
 			t.Errorf("%s %s: %t", tt.tool, tt.args, got)
 		}
 	}

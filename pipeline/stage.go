@@ -70,6 +70,7 @@ func (o Outcome) Err() *Error { return o.failure }
 
 // Failure is the outcome of a body that failed.
 func Failure(e *Error) Outcome {
+	e = e.short()
 	return Outcome{failure: e, content: []Content{Text(e.Message)}}
 }
 

@@ -252,7 +252,6 @@ func (s *server) call(r request, size int) bool {
 		stream = &streamer{s: s, id: r.id}
 		req.Progress = stream.progress
 	}
-	tool := s.o.Scope.Lookup(r.tool)
 	p := s.queue.Submit(ctx, req)
 	go func() {
 		defer s.writers.Done()
@@ -263,7 +262,7 @@ func (s *server) call(r request, size int) bool {
 		if before != nil && !s.o.Unordered {
 			<-before
 		}
-		s.writeThen(Reply(r.id, r.tool, r.arguments, tool, result), func() {
+		s.writeThen(Reply(r.id, result), func() {
 			// Out of the table in one with the writing: an id may be used again
 			// as soon as its result is read, and a cancel that doesn't find the
 			// call is answered behind it.
@@ -282,17 +281,8 @@ func (s *server) call(r request, size int) bool {
 	return true
 }
 
-// Reply is the object of a call's result. id is a JSON value; tool may be nil,
-// for a name that reaches none.
-func Reply(id, name string, arguments []byte, tool *pipeline.Tool, result pipeline.Result) any {
-	var card pipeline.Card = pipeline.GenericCard{Title: name, Kind: pipeline.KindOther}
-	if tool != nil {
-		args, err := pipeline.ParseJSON(arguments)
-		if err != nil {
-			args, _ = pipeline.ParseJSON([]byte("{}"))
-		}
-		card = tool.PresentResult(args, result)
-	}
+// Reply is the object of a call's result. id is a JSON value.
+func Reply(id string, result pipeline.Result) any {
 	type head struct {
 		ID jsontext.Value `json:"id"`
 		OK bool           `json:"ok"`
@@ -303,7 +293,7 @@ func Reply(id, name string, arguments []byte, tool *pipeline.Tool, result pipeli
 		Meta    pipeline.JSON      `json:"meta,omitzero"`
 	}
 	h := head{jsontext.Value(id), result.OK()}
-	t := tail{result.Content(), pipeline.MarshalCard(card), result.Meta()}
+	t := tail{result.Content(), pipeline.MarshalCard(result.Card()), result.Meta()}
 	if result.OK() {
 		return struct {
 			head

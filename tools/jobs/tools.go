@@ -222,7 +222,7 @@ func (t *tools) output() (*pipeline.Tool, error) {
 }
 
 // maxContent is how much a model gets to read of an answer, in bytes.
-const maxContent = 48 << 10
+const maxContent = pipeline.MaxContent
 
 func renderOutput(_ OutputArgs, v OutputValue) []pipeline.Content {
 	coded := v.Encoding == "base64"

@@ -1,0 +1,257 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What a call is, what it says and what it reaches is settled once, when it is
+// made: a queue that lets it wait, and whatever changes meanwhile, alters none
+// of it.
+func TestQueue_ACallIsSettledWhenItIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := echoSpec()
+		spec.Parallel = true
+		spec.Execute = func(_ context.Context, a echoArgs, _ *Call) (echoValue, error) {
+			time.Sleep(time.Second)
+			return echoValue{Said: a.Text}, nil
+		}
+		root := newScope(t, defineT(t, spec), named1(t, "alone", "x"))
+		s := root.Child("s")
+		q := NewQueue(s, Barrier, 1)
+		args := []byte(`{"text":"a"}`)
+		first := q.Submit(t.Context(), Request{ID: "1", Name: "echo", Args: args})
+		second := q.Submit(t.Context(), Request{ID: "2", Name: "echo", Args: args})
+		third := q.Submit(t.Context(), Request{ID: "3", Name: "echo", Args: args})
+		copy(args, `{"text":"b"}`)
+		// One that may not run beside others takes its name.
+		undo, err := s.Register(named1(t, "echo", "exclusive"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer undo()
+		// Policy is what is in force when its turn comes.
+		guard := func(*Call) (string, bool) { return "no more", true }
+		if r := first.Result(); r.Value().String() != `{"said":"a","times":0,"notes":[]}` {
+			t.Errorf("first: %s", r.Value())
+		}
+		synctest.Wait()
+		s.Guard("late", guard)
+		if r := second.Result(); r.Value().String() != `{"said":"a","times":0,"notes":[]}` {
+			t.Errorf("second: %s, %v", r.Value(), r.Failure())
+		}
+		wantCode(t, third.Result(), CodeDenied)
+	})
+}
+
+// Nested calls have their ids by the order in which they are made, however
+// their bodies run.
+func TestBatch_NestedIDsAreDeterministic(t *testing.T) {
+	inner := echoSpec()
+	inner.Name, inner.Parallel = "inner", true
+	inner.Execute = func(_ context.Context, _ echoArgs, c *Call) (echoValue, error) {
+		return echoValue{Said: c.ID() + " of " + c.RootID()}, nil
+	}
+	outer := echoSpec()
+	outer.Execute = func(ctx context.Context, _ echoArgs, c *Call) (echoValue, error) {
+		var reqs []Request
+		for range 40 {
+			reqs = append(reqs, Request{Name: "inner", Args: []byte(`{"text":"x"}`), Parent: c.Token()})
+		}
+		for i, r := range c.Scope().Batch(ctx, reqs) {
+			if want := fmt.Sprintf("7:code:%d", i+1); r.ID() != want || !strings.Contains(r.Value().String(), want+" of 7") {
+				t.Errorf("result %d has the id %s, value %s", i, r.ID(), r.Value())
+			}
+		}
+		return echoValue{}, nil
+	}
+	s := newScope(t, defineT(t, inner), defineT(t, outer))
+	wantCode(t, s.Call(t.Context(), Request{ID: "7", Name: "echo", Args: []byte(`{"text":"a"}`)}), "")
+}
+
+// A nested call that waited for its turn until its parent had ended does not
+// run.
+func TestQueue_ParentEndsWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q *Queue
+		var waits *Pending
+		var ran atomic.Bool
+		inner := named1(t, "inner", "x")
+		spec := echoSpec()
+		spec.Name = "slow"
+		spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) {
+			time.Sleep(time.Second)
+			return echoValue{}, nil
+		}
+		outer := echoSpec()
+		outer.Execute = func(ctx context.Context, _ echoArgs, c *Call) (echoValue, error) {
+			q.Submit(ctx, Request{Name: "slow", Args: []byte(`{"text":"x"}`), Parent: c.Token()})
+			waits = q.Submit(context.Background(), Request{Name: "inner", Args: []byte(`{"text":"x"}`), Parent: c.Token()})
+			return echoValue{}, nil
+		}
+		s := newScope(t, inner, defineT(t, spec), defineT(t, outer))
+		s.Observe("ran", func(c *Call, r Result) {
+			if c.Name() == "inner" && r.OK() {
+				ran.Store(true)
+			}
+		})
+		q = NewQueue(s, Serial, 0)
+		wantCode(t, call(s, "echo", `{"text":"a"}`), "")
+		wantCode(t, waits.Result(), CodeDenied)
+		if ran.Load() {
+			t.Error("it ran")
+		}
+	})
+}
+
+// The caller's cancellation is there when the body begins, not soon after.
+func TestWrappers_CancelledWhenTheBodyBegins(t *testing.T) {
+	for name, own := range map[string]func(context.Context) context.Context{
+		"background": func(context.Context) context.Context { return context.Background() },
+		"without":    context.WithoutCancel,
+		"as it is":   func(ctx context.Context) context.Context { return ctx },
+	} {
+		late := 0
+		spec := echoSpec()
+		spec.Execute = func(ctx context.Context, _ echoArgs, _ *Call) (echoValue, error) {
+			if ctx.Err() == nil {
+				late++
+			}
+			return echoValue{}, ctx.Err()
+		}
+		for range 100 {
+			s := newScope(t, defineT(t, spec))
+			ctx, cancel := context.WithCancel(t.Context())
+			s.Wrap("w", func(ctx context.Context, _ *Call, next Body) Outcome {
+				cancel()
+				return next(own(ctx))
+			})
+			wantCode(t, s.Call(ctx, Request{Name: "echo", Args: []byte(`{"text":"a"}`)}), CodeAborted)
+		}
+		if late > 0 {
+			t.Errorf("%s: %d of 100 bodies began without it", name, late)
+		}
+	}
+}
+
+// A deadline is a deadline, whether the tool's own or a wrapper's; the caller's
+// is a cancellation.
+func TestWrappers_Deadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := echoSpec()
+		spec.Execute = func(ctx context.Context, _ echoArgs, _ *Call) (echoValue, error) {
+			<-ctx.Done()
+			return echoValue{}, ctx.Err()
+		}
+		s := newScope(t, defineT(t, spec))
+		undo := s.Wrap("timeout", func(ctx context.Context, _ *Call, next Body) Outcome {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return next(ctx)
+		})
+		wantCode(t, call(s, "echo", `{"text":"a"}`), CodeTimeout)
+		undo()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantCode(t, s.Call(ctx, Request{Name: "echo", Args: []byte(`{"text":"a"}`)}), CodeAborted)
+	})
+}
+
+// Whoever makes a result, a model gets to read a bounded part of it, and both
+// ends of that.
+func TestResult_ContentIsBounded(t *testing.T) {
+	long := "begin " + strings.Repeat("é", MaxContent) + " end"
+	size := func(r Result) (n int) {
+		for _, c := range r.Content() {
+			n += len(c.Text())
+		}
+		return n
+	}
+	render := echoSpec()
+	render.Render = func(echoArgs, echoValue) []Content {
+		return []Content{Text("first"), Text(long), Image([]byte("x"), "image/png"), Text(long), {}}
+	}
+	render.FinalizeContent = func(_ *Call, _ bool, c []Content) []Content { return append(c, Text(long)) }
+	r := call(newScope(t, defineT(t, render)), "echo", `{"text":"a"}`)
+	c := r.Content()
+	if n := size(r); n > MaxContent || n < MaxContent/2 || len(c) != 3 || c[0].Text() != "first" || c[2].Type() != "image" {
+		t.Errorf("%d bytes in %d blocks", n, len(c))
+	}
+	if s := c[1].Text(); !strings.HasPrefix(s, "begin é") || !strings.HasSuffix(s, "é end") || !strings.Contains(s, "bytes left out") || strings.Contains(s, "\uFFFD") {
+		t.Errorf("cut to %.20q … %q", s, s[len(s)-20:])
+	}
+
+	s := newScope(t, defineT(t, echoSpec()))
+	post := s.PostExecute("p", func(context.Context, *Call, Result) PostDecision { return AcceptContent{[]Content{Text(long)}} })
+	if n := size(call(s, "echo", `{"text":"a"}`)); n > MaxContent {
+		t.Errorf("%d bytes after PostExecute", n)
+	}
+	post()
+	for name, args := range map[string]string{
+		"echo": `{"` + long + `":1}`,
+		long:   `{}`,
+	} {
+		r := call(s, name, args)
+		if n := len(r.Failure().Message); n > maxMessage || size(r) > maxMessage {
+			t.Errorf("a message of %d bytes, content of %d", n, size(r))
+		}
+	}
+	s.PreExecute("p", func(context.Context, *Call, func() Decision) Decision { return Deny{Reason: long} })
+	if r := call(s, "echo", `{"text":"a"}`); size(r) > MaxContent || len(r.Failure().Message) > maxMessage {
+		t.Errorf("denied in %d bytes", size(r))
+	}
+}
+
+// No number is rounded on its way to the body: it arrives as it was written, or
+// the call is refused.
+func TestCall_NumbersAreLossless(t *testing.T) {
+	type args struct {
+		I int64   `json:"i,omitzero"`
+		F float64 `json:"f,omitzero"`
+		J JSON    `json:"j,omitzero"`
+	}
+	type value struct {
+		I int64   `json:"i"`
+		F float64 `json:"f"`
+		J JSON    `json:"j"`
+	}
+	tool := defineT(t, Spec[args, value]{
+		Name: "n", Description: "d", Parallel: true,
+		Execute: func(_ context.Context, a args, _ *Call) (value, error) { return value(a), nil },
+		Render:  func(args, value) []Content { return nil },
+	})
+	s := newScope(t, tool)
+	for arg, want := range map[string]string{
+		`{"i":9007199254740993}`:                  `{"i":9007199254740993,"f":0,"j":null}`,
+		`{"i":9223372036854775807}`:               `{"i":9223372036854775807,"f":0,"j":null}`,
+		`{"i":9223372036854775808}`:               "",
+		`{"f":9007199254740992}`:                  `{"i":0,"f":9007199254740992,"j":null}`,
+		`{"f":9007199254740993}`:                  "",
+		`{"f":-9007199254740993}`:                 "",
+		`{"f":18446744073709551616}`:              `{"i":0,"f":18446744073709552000,"j":null}`, // 2^64, of which that is the shortest form
+		`{"f":0.5}`:                               `{"i":0,"f":0.5,"j":null}`,
+		`{"f":1e400}`:                             "",
+		`{"j":[9007199254740993,1.0,1e3,-0,0.1]}`: `{"i":0,"f":0,"j":[9007199254740993,1.0,1e3,-0,0.1]}`,
+	} {
+		r := call(s, "n", arg)
+		if want == "" {
+			wantCode(t, r, CodeInvalidArgs)
+		} else if r.Value().String() != want {
+			t.Errorf("%s: %s, %v", arg, r.Value(), r.Failure())
+		}
+	}
+	type loose struct {
+		A any `json:"a"`
+	}
+	if _, err := SchemaOf[loose](true); err == nil {
+		t.Error("a type that rounds numbers was accepted for arguments")
+	}
+	if _, err := SchemaOf[loose](false); err != nil {
+		t.Error(err)
+	}
+}
