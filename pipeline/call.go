@@ -90,15 +90,15 @@ type Request struct {
 	Progress func(Progress)
 }
 
-// identify gives the call of a request its identity. A parent that isn't
-// running, or belongs to another pipeline, is refused.
+// identify gives the call of a request its identity. A parent that belongs to
+// another pipeline is refused.
 func (s *Scope) identify(ctx context.Context, req Request) (*Call, *Error) {
 	c := &Call{id: req.ID, root: req.ID, name: req.Name, scope: s, caller: ctx, progress: req.Progress}
 	p := req.Parent.call
 	if p == nil {
 		return c, nil
 	}
-	if p.scope.root() != s.root() || p.ended.Load() {
+	if p.scope.root() != s.root() {
 		return c, orphan()
 	}
 	c.parent, c.root = p, p.root

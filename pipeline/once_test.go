@@ -255,3 +255,86 @@ func TestCall_NumbersAreLossless(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A call whose caller cancels it before the body is CANCELLED, whatever was
+// decided meanwhile.
+func TestCall_CancelledBeforeTheBody(t *testing.T) {
+	for name, answer := range map[string]Answer{"allowed": AllowedOnce, "rejected": Rejected, "dismissed": Dismissed, "nobody": Unavailable} {
+		ran := false
+		spec := echoSpec()
+		spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) { ran = true; return echoValue{}, nil }
+		s := newScope(t, defineT(t, spec))
+		ctx, cancel := context.WithCancel(t.Context())
+		s.PreExecute("asks", func(context.Context, *Call, func() Decision) Decision { return Ask{Reason: "r"} })
+		s.SetApprover(answers(func(Question) Answer { cancel(); return answer }))
+		wantCode(t, s.Call(ctx, Request{Name: "echo", Args: []byte(`{"text":"a"}`)}), CodeCancelled)
+		if ran {
+			t.Errorf("%s: the body ran", name)
+		}
+	}
+}
+
+// The innermost approver is asked.
+func TestApproval_OfTheInnermostScope(t *testing.T) {
+	root := newScope(t, named1(t, "a", "x"))
+	root.PreExecute("asks", func(context.Context, *Call, func() Decision) Decision { return Ask{Reason: "r"} })
+	root.SetApprover(answers(func(Question) Answer { return Rejected }))
+	child := root.Child("c")
+	wantCode(t, call(child, "a", `{"text":"x"}`), CodeApprovalRejected)
+	child.SetApprover(answers(func(Question) Answer { return AllowedOnce }))
+	wantCode(t, call(child.Child("d"), "a", `{"text":"x"}`), "")
+	wantCode(t, call(root, "a", `{"text":"x"}`), CodeApprovalRejected)
+}
+
+// Listeners are asked once each, however often next is called.
+func TestPreExecute_NextIsAskedOnce(t *testing.T) {
+	asked := 0
+	s := newScope(t, named1(t, "a", "x"))
+	s.PreExecute("twice", func(_ context.Context, _ *Call, next func() Decision) Decision { next(); return next() })
+	s.PreExecute("counts", func(_ context.Context, _ *Call, next func() Decision) Decision { asked++; return next() })
+	wantCode(t, call(s, "a", `{"text":"x"}`), "")
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// New content leaves value and metadata; a new value has both rendered again.
+func TestPostExecute_WhatStays(t *testing.T) {
+	spec := echoSpec()
+	spec.Meta = func(_ echoArgs, v echoValue) any { return "of " + v.Said }
+	for _, tt := range []struct {
+		d    PostDecision
+		want string
+	}{
+		{Accept{}, `{"ok":true,"value":{"said":"a","times":1,"notes":[]},"content":[{"type":"text","text":"a"}],"meta":"of a"}`},
+		{AcceptContent{[]Content{Text("b")}}, `{"ok":true,"value":{"said":"a","times":1,"notes":[]},"content":[{"type":"text","text":"b"}],"meta":"of a"}`},
+		{AcceptValue{echoValue{Said: "b"}}, `{"ok":true,"value":{"said":"b","times":0,"notes":[]},"content":[{"type":"text","text":"b"}],"meta":"of b"}`},
+		{Block{"no"}, `{"ok":false,"error":{"code":"BLOCKED","message":"no","details":{"by":"p"}},"content":[{"type":"text","text":"no"}]}`},
+	} {
+		s := newScope(t, defineT(t, spec))
+		s.PostExecute("p", func(context.Context, *Call, Result) PostDecision { return tt.d })
+		if j, err := MarshalValue(call(s, "echo", `{"text":"a"}`)); err != nil || j.String() != tt.want {
+			t.Errorf("%T:\n%s, %v, want\n%s", tt.d, j, err, tt.want)
+		}
+	}
+}
+
+func TestNormalise(t *testing.T) {
+	o := normalise(Outcome{value: JSON{"1"}, failure: Failf("X", "why")})
+	if !o.value.IsZero() || len(o.content) != 1 || o.content[0].Text() != "why" {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestParseJSON_Depth(t *testing.T) {
+	for depth, ok := range map[int]bool{1: true, MaxDepth: true, MaxDepth + 1: false, 20_000: false} {
+		for _, in := range []string{
+			strings.Repeat("[", depth) + strings.Repeat("]", depth),
+			strings.Repeat(`{"a":`, depth-1) + "{}" + strings.Repeat("}", depth-1),
+		} {
+			if _, err := ParseJSON([]byte(in)); (err == nil) != ok {
+				t.Errorf("%.5s, %d deep: %v", in, depth, err)
+			}
+		}
+	}
+}
