@@ -59,7 +59,7 @@ func TestBroker(t *testing.T) {
 			})
 		})
 	}
-	b := NewBroker(func(Asked) { t.Error("asked after the end") }, 0)
+	b := NewBroker(func(Asked) { t.Error("asked after the end") }, time.Millisecond)
 	b.Close()
 	if a := b.Approve(t.Context(), pipeline.Question{}); a != pipeline.Unavailable {
 		t.Errorf("after the end: %v", a)
