@@ -253,7 +253,7 @@ func (p *producer) Wait() jobs.Outcome {
 	if sig != nil {
 		o.Signal = *sig
 	}
-	if l := result.LimitOf(p.cmd.State, p.scope.Policy().Limits()); l != nil {
+	if l := result.LimitOf(p.cmd.State, p.scope.Policy().Limits(), ""); l != nil {
 		o.Limit = l.Name
 	}
 	return o
