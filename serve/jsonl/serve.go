@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -231,11 +232,15 @@ func (s *server) call(r request, size int) bool {
 	if s.calls[k] != nil {
 		s.mu.Unlock()
 		cancel(nil)
+		e := pipeline.Failf(pipeline.CodeDuplicateID, "a call with the id %s is in flight; it goes on", clip(r.id))
 		s.write(struct {
-			ID    jsontext.Value  `json:"id"`
-			OK    bool            `json:"ok"`
-			Error *pipeline.Error `json:"error"`
-		}{jsontext.Value(r.id), false, pipeline.Failf(pipeline.CodeDuplicateID, "a call with the id %s is in flight; it goes on", r.id)})
+			ID      jsontext.Value     `json:"id"`
+			OK      bool               `json:"ok"`
+			Error   *pipeline.Error    `json:"error"`
+			Content []pipeline.Content `json:"content"`
+			Card    pipeline.JSON      `json:"card"`
+		}{jsontext.Value(r.id), false, e, []pipeline.Content{pipeline.Text(e.Message)}, pipeline.MarshalCard(pipeline.GenericCard{
+			Title: clip(r.tool), Kind: pipeline.KindOther, Locations: []pipeline.Location{}})})
 		return true
 	}
 	s.calls[k] = e
@@ -279,6 +284,14 @@ func (s *server) call(r request, size int) bool {
 		s.mu.Unlock()
 	}()
 	return true
+}
+
+// clip is the beginning of a text that may be of any length.
+func clip(s string) string {
+	if len(s) <= 100 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:100], "") + "…"
 }
 
 // Reply is the object of a call's result. id is a JSON value.
