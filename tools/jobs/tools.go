@@ -123,22 +123,26 @@ func describe(j jobs.Job) string {
 	return s
 }
 
-// maxListed is how many jobs a model is told of at once.
-const maxListed = 200
-
+// describeAll is a line for each job, as far as a model gets to read them.
 func describeAll(list []jobs.Job, none string) string {
 	if len(list) == 0 {
 		return none
 	}
-	var lines []string
+	const more = "\n[and %d more; job_wait with their job_ids shows them]"
+	room := maxContent - len(more) - 200 // and what a tool says below
+	var b strings.Builder
 	for i, j := range list {
-		if i == maxListed {
-			lines = append(lines, fmt.Sprintf("[and %d more]", len(list)-i))
+		line := describe(j)
+		if b.Len()+len(line) >= room {
+			fmt.Fprintf(&b, more, len(list)-i)
 			break
 		}
-		lines = append(lines, describe(j))
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(line)
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // ListArgs are job_list's.
