@@ -23,6 +23,7 @@ import (
 // lineConn is a `dshx exec` without a command that the test talks to.
 type lineConn struct {
 	t    *testing.T
+	e    *Env
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	from io.ReadCloser // its standard output
@@ -51,6 +52,7 @@ type reply struct {
 	Known     *bool
 	Stream    string
 	Text      string
+	Base64    string
 }
 
 func (e *Env) lines(o Opts, flags ...string) *lineConn {
@@ -77,7 +79,7 @@ func (e *Env) unreadLines(o Opts, flags ...string) *lineConn {
 	needDshx(e.t)
 	argv := append([]string{dshxBin, "exec", "--no-config", "--env", "IT_MARK=" + e.Mark}, flags...)
 	argv = append(append([]string{}, o.Prefix...), argv...)
-	c := &lineConn{t: e.t, cmd: e.Command(o, argv...), out: make(chan string, 4096), done: make(chan struct{})}
+	c := &lineConn{t: e.t, e: e, cmd: e.Command(o, argv...), out: make(chan string, 4096), done: make(chan struct{})}
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		e.t.Fatal(err)
