@@ -158,7 +158,8 @@ func TestServe_AnswersEachLine(t *testing.T) {
 func TestServe_SurvivesEverything(t *testing.T) {
 	for _, bad := range []string{
 		`not json`, `{"id":5,"tool":"say"`, `42`, `[]`, `"x"`, `null`, `{}`, `{"id":5}`, `{"id":5,"tool":1}`, `{"id":5,"tool":"say","stream":1}`,
-		`{"id":5,"tool":"say","ping":1}`, `{"id":5,"id":6,"tool":"say"}`, `{"id":5,"tool":"say","arguments":{"text":"\ud83d"}}`,
+		`{"id":5,"tool":"say","ping":1}`, `{"id":5,"id":6,"tool":"say"}`, `{"tool":"say","tool":"say","id":5}`, "\xef\xbb\xbf" + `{"tool":"say"}`,
+		`{"id":5,"tool":"say","arguments":{"text":"\ud83d"}}`,
 		"{\"id\":5,\"tool\":\"say\",\"arguments\":{\"text\":\"\xff\"}}", `{"id":5,"tool":"say"} {"id":6,"tool":"say"}`,
 		`{"id":5,"tool":"say","arguments":{"text":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}}`,
 		`{"id":{},"tool":"say"}`, `{"id":[1],"tool":"say"}`, `{"id":true,"tool":"say"}`, `{"cancel":null}`, `{"cancel":[]}`, `{"approve":1}`,
@@ -200,6 +201,17 @@ func TestServe_LongLines(t *testing.T) {
 	}
 	if pong != 1 || ok != 1 || bad != 2 || len(got) != 4 {
 		t.Errorf("%d pongs, %d results, %d errors in %d lines", pong, ok, bad, len(got))
+	}
+
+	// To the byte, with whichever end.
+	for _, end := range []string{"\n", "\r\n", ""} {
+		for over, want := range map[int]string{0: `{"id":7,"ok":true`, 1: `{"id":7,"ok":false,"error":{"code":"PARSE_ERROR"`} {
+			const empty = `{"id":7,"tool":"say","arguments":{"text":""}}`
+			line := strings.Replace(empty, `""`, `"`+strings.Repeat("x", limit-len(empty)+over)+`"`, 1)
+			if got := run(t, line+end, Options{MaxLine: limit}); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+				t.Errorf("%d bytes over, end %q: %.100s", over, end, got)
+			}
+		}
 	}
 
 	// Without an end, and with input left open: what runs gets its result.
@@ -339,6 +351,12 @@ func TestServe_Approval(t *testing.T) {
 			t.Errorf("%s: %s, %s", tt.outcome, a, b)
 		}
 	}
+	// A call without an id has its question, too.
+	c.send(`{"tool":"say","arguments":{"ask":true}}`)
+	c.want(`{"id":null,"event":"approval","approval":"ap-4"`)
+	c.send(`{"approve":"ap-4","outcome":"rejected"}`)
+	c.next()
+	c.next()
 	// Nobody is left to answer.
 	c.send(`{"id":8,"tool":"say","arguments":{"ask":true}}`)
 	c.want(`{"id":8,"event":"approval"`)
@@ -384,6 +402,70 @@ func TestServe_Streams(t *testing.T) {
 	s.progress(pipeline.Progress{Stream: "stdout", Data: []byte("\xf0\x9f")})
 	if len(s.kept["stdout"]) != 2 {
 		t.Errorf("kept %q", s.kept)
+	}
+}
+
+// Bytes that are no characters come as base64, also those that only the end of
+// the call shows to be none.
+func TestServe_StreamsBytes(t *testing.T) {
+	s := tools(t)
+	type none struct{}
+	bytes, err := pipeline.Define(pipeline.Spec[none, none]{Name: "bytes", Description: "d",
+		Render: func(none, none) []pipeline.Content { return nil },
+		Execute: func(_ context.Context, _ none, c *pipeline.Call) (none, error) {
+			for _, data := range []string{"a\xff", "\xe0\xb8"} {
+				c.Report(pipeline.Progress{Stream: "stdout", Data: []byte(data)})
+			}
+			return none{}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(bytes); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, `{"id":1,"tool":"bytes","stream":true}`, Options{Scope: s})
+	if len(got) != 3 || got[0] != `{"id":1,"event":"output","stream":"stdout","base64":"Yf8="}` || got[1] != `{"id":1,"event":"output","stream":"stdout","base64":"4Lg="}` || !strings.HasPrefix(got[2], `{"id":1,"ok":true`) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Calls that wait are bounded: past that no line is read, until one has ended.
+func TestServe_BoundsWhatWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string // of a call
+		most int    // lines
+	}{
+		"by number": {"", maxPending + 3000},
+		"by bytes":  {strings.Repeat("x", 20<<20), maxPendingBytes/(20<<20) + 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			in, feed := io.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- Serve(ctx, in, io.Discard, Options{Scope: tools(t)}) }()
+			var sent atomic.Int64
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for i := range 2 * tt.most {
+					if _, err := fmt.Fprintf(feed, "{\"id\":%d,\"tool\":\"alone\",\"arguments\":{\"block\":true,\"text\":%q}}\n", i, tt.text); err != nil {
+						return
+					}
+					sent.Add(1)
+				}
+			}()
+			synctest.Wait()
+			if n := int(sent.Load()); n > tt.most || n < tt.most/3 {
+				t.Errorf("%s: %d lines were taken", name, n)
+			}
+			cancel(errSignal)
+			if err := <-done; err != errSignal {
+				t.Errorf("%s: %v", name, err)
+			}
+			in.Close()
+			<-ended
+		})
 	}
 }
 
