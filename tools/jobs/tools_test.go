@@ -356,6 +356,14 @@ func TestInput(t *testing.T) {
 	w.fails("job_input", `{"job_id":"bash-1","text":"x"}`, "JOB_ENDED", "bash-1")
 	w.start(w.owner, &work{})
 	w.fails("job_input", `{"job_id":"bash-2","text":"x"}`, "INVALID_ARGS", "takes no input")
+	for args, path := range map[[2]string]string{
+		{"job_input", `{"job_id":"bash-2","text":"x"}`}: "job_id", {"job_output", `{"job_id":"bash-2","since":"nonsense"}`}: "since",
+	} {
+		r := w.call(context.Background(), args[0], args[1])
+		if d := r.Failure(); d == nil || d.Code != "INVALID_ARGS" || !strings.HasPrefix(d.Details.String(), `{"path":"`+path+`","expected":"`) {
+			t.Errorf("%s: %v", args, d)
+		}
+	}
 }
 
 func TestFailure_KeepsWhatHasNoCode(t *testing.T) {
