@@ -338,3 +338,55 @@ func TestParseJSON_Depth(t *testing.T) {
 		}
 	}
 }
+
+// What fails in a stage is told, once, with the stage and the name of what
+// failed.
+func TestFaults_NameTheStage(t *testing.T) {
+	for stage, arm := range map[string]func(s *Scope, spec *Spec[echoArgs, echoValue]){
+		"pre-execute": func(s *Scope, _ *Spec[echoArgs, echoValue]) {
+			s.PreExecute("x", func(context.Context, *Call, func() Decision) Decision { panic("x") })
+		},
+		"approval": func(s *Scope, _ *Spec[echoArgs, echoValue]) {
+			s.PreExecute("asks", func(context.Context, *Call, func() Decision) Decision { return Ask{} })
+			s.SetApprover(answers(func(Question) Answer { panic("x") }))
+		},
+		"guard":   func(s *Scope, _ *Spec[echoArgs, echoValue]) { s.Guard("x", func(*Call) (string, bool) { panic("x") }) },
+		"execute": func(s *Scope, _ *Spec[echoArgs, echoValue]) { s.Wrap("x", func(context.Context, *Call, Body) Outcome { panic("x") }) },
+		"body": func(_ *Scope, spec *Spec[echoArgs, echoValue]) {
+			spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) { panic("x") }
+		},
+		"post-execute": func(s *Scope, _ *Spec[echoArgs, echoValue]) {
+			s.PostExecute("x", func(context.Context, *Call, Result) PostDecision { panic("x") })
+		},
+		"render": func(s *Scope, spec *Spec[echoArgs, echoValue]) {
+			spec.Render = func(_ echoArgs, v echoValue) []Content {
+				if v.Said == "b" {
+					panic("x")
+				}
+				return nil
+			}
+			s.PostExecute("x", func(context.Context, *Call, Result) PostDecision { return AcceptValue{echoValue{Said: "b"}} })
+		},
+		"finalize": func(_ *Scope, spec *Spec[echoArgs, echoValue]) {
+			spec.FinalizeContent = func(*Call, bool, []Content) []Content { panic("x") }
+		},
+		"observer": func(s *Scope, _ *Spec[echoArgs, echoValue]) { s.Observe("x", func(*Call, Result) { panic("x") }) },
+	} {
+		var faults []Fault
+		s := New(Options{Faults: func(f Fault) { faults = append(faults, f) }})
+		spec := echoSpec()
+		arm(s, &spec)
+		if _, err := s.Register(defineT(t, spec)); err != nil {
+			t.Fatal(err)
+		}
+		name := map[string]string{"approval": "", "body": "echo", "finalize": "echo"}
+		want, ok := name[stage]
+		if !ok {
+			want = "x"
+		}
+		call(s, "echo", `{"text":"a"}`)
+		if len(faults) != 1 || faults[0].Stage != stage || faults[0].Name != want || faults[0].Value != "x" || faults[0].Call.ID() != "1" {
+			t.Errorf("%s: %+v", stage, faults)
+		}
+	}
+}
