@@ -350,8 +350,10 @@ func TestFaults_NameTheStage(t *testing.T) {
 			s.PreExecute("asks", func(context.Context, *Call, func() Decision) Decision { return Ask{} })
 			s.SetApprover(answers(func(Question) Answer { panic("x") }))
 		},
-		"guard":   func(s *Scope, _ *Spec[echoArgs, echoValue]) { s.Guard("x", func(*Call) (string, bool) { panic("x") }) },
-		"execute": func(s *Scope, _ *Spec[echoArgs, echoValue]) { s.Wrap("x", func(context.Context, *Call, Body) Outcome { panic("x") }) },
+		"guard": func(s *Scope, _ *Spec[echoArgs, echoValue]) { s.Guard("x", func(*Call) (string, bool) { panic("x") }) },
+		"execute": func(s *Scope, _ *Spec[echoArgs, echoValue]) {
+			s.Wrap("x", func(context.Context, *Call, Body) Outcome { panic("x") })
+		},
 		"body": func(_ *Scope, spec *Spec[echoArgs, echoValue]) {
 			spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) { panic("x") }
 		},
