@@ -53,6 +53,9 @@ type reply struct {
 	Stream    string
 	Text      string
 	Base64    string
+	Approval  string
+	Reason    string
+	Grants    json.RawMessage
 }
 
 func (e *Env) lines(o Opts, flags ...string) *lineConn {
@@ -490,4 +493,85 @@ func TestLines_ManyCallsGrowNothing(t *testing.T) {
 	if code := c.end(); code != 0 {
 		t.Errorf("status %d", code)
 	}
+}
+
+// A call that asks for more than the policy gives gets it for itself alone, and
+// only by the answer that allows it.
+func TestLines_Approvals(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		c := e.lines(Opts{})
+		out := filepath.Join(e.O, "f")
+		ask := func(id int, file string) string {
+			t.Helper()
+			c.call(id, "bash", map[string]any{"command": "echo x > " + file, "sandbox_permissions": map[string]any{"write": []string{e.O}}, "justification": "a test"})
+			r := c.next()
+			if r.Event != "approval" || string(r.ID) != strconv.Itoa(id) || !strings.Contains(r.Reason, e.O) || !strings.Contains(r.Reason, "a test") || string(r.Grants) != `{"write":["`+e.O+`"]}` {
+				t.Fatalf("%+v, grants %s", r, r.Grants)
+			}
+			return r.Approval
+		}
+		// result is the call's; the answer to the answer comes before or after.
+		result := func() (r reply) {
+			t.Helper()
+			for range 2 {
+				if n := c.next(); n.OK != nil {
+					r = n
+				} else if n.Known == nil || !*n.Known {
+					t.Errorf("%+v", n)
+				}
+			}
+			return r
+		}
+		for i, tt := range []struct{ outcome, code string }{
+			{"rejected", "APPROVAL_REJECTED"}, {"allowed-always", "APPROVAL_UNAVAILABLE"}, {"allowed-once", ""},
+		} {
+			c.send(`{"approve":%q,"outcome":%q}`, ask(i, out), tt.outcome)
+			r := result()
+			_, err := os.Stat(out)
+			if tt.code != "" && (*r.OK || r.Error.Code != tt.code || err == nil) || tt.code == "" && (!*r.OK || r.field(t, "exitCode") != "0" || err != nil) {
+				t.Errorf("%s: %+v, %v", tt.outcome, r, err)
+			}
+		}
+		// The next one has nothing of it, nor has one that runs when the question
+		// is answered.
+		c.bash(10, "echo x > "+out+"2")
+		if r := c.result(); r.field(t, "exitCode") == "0" {
+			t.Errorf("it is still allowed: %s", r.Value)
+		}
+		c.send(`{"approve":"ap-1","outcome":"allowed-once"}`)
+		if r := c.next(); r.Known == nil || *r.Known {
+			t.Errorf("an old question: %+v", r)
+		}
+		// A cancelled call's question is withdrawn; the end of input leaves nobody
+		// to answer.
+		ap := ask(11, out+"3")
+		c.send(`{"cancel":11}`)
+		if r := result(); r.Error == nil || r.Error.Code != "CANCELLED" {
+			t.Errorf("%+v", r)
+		}
+		c.send(`{"approve":%q,"outcome":"allowed-once"}`, ap)
+		if r := c.next(); r.Known == nil || *r.Known {
+			t.Errorf("a question that was withdrawn: %+v", r)
+		}
+		ask(12, out+"4")
+		_ = c.in.Close()
+		if r := c.result(); r.Error == nil || r.Error.Code != "APPROVAL_UNAVAILABLE" {
+			t.Errorf("%+v", r)
+		}
+		if code := c.wait(20 * time.Second); code != 0 {
+			t.Errorf("status %d", code)
+		}
+		for _, n := range []string{"2", "3", "4"} {
+			if _, err := os.Stat(out + n); err == nil {
+				t.Errorf("%s%s was written", out, n)
+			}
+		}
+		// A preset that never asks.
+		c = e.lines(Opts{}, "--preset", "read-only")
+		c.call(1, "write", map[string]any{"file_path": "f", "content": "x", "sandbox_permissions": map[string]any{"preset": "workspace-write"}})
+		if r := c.next(); r.Error == nil || r.Error.Code != "APPROVAL_REJECTED" {
+			t.Errorf("%+v", r)
+		}
+		c.end()
+	})
 }

@@ -36,11 +36,12 @@ type Options struct {
 	MaxLine int
 }
 
-// maxPending is how many calls may wait or run; maxPendingBytes how long their
-// lines may be together. Past it no line is read.
+// maxPending is how many calls may wait or run; maxPendingLines how many lines
+// of the greatest length theirs may be as long as, together. Past it no line is
+// read.
 const (
 	maxPending      = 4096
-	maxPendingBytes = 256 << 20
+	maxPendingLines = 4
 )
 
 // readTime is how long a reader may take over one line once ctx has ended:
@@ -215,7 +216,7 @@ func (s *server) call(r request, size int) bool {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	e := &entry{id: r.id, cancel: cancel}
 	s.mu.Lock()
-	for s.pending > 0 && (s.pending >= maxPending || s.bytes+size > maxPendingBytes) && !s.over {
+	for s.pending > 0 && (s.pending >= maxPending || s.bytes+size > maxPendingLines*s.o.MaxLine) && !s.over {
 		s.room.Wait()
 	}
 	if s.over {

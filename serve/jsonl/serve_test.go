@@ -437,13 +437,13 @@ func TestServe_BoundsWhatWaits(t *testing.T) {
 		most int    // lines
 	}{
 		"by number": {"", maxPending + 3000},
-		"by bytes":  {strings.Repeat("x", 20<<20), maxPendingBytes/(20<<20) + 3},
+		"by bytes":  {strings.Repeat("x", 900<<10), maxPendingLines + 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			in, feed := io.Pipe()
 			done := make(chan error, 1)
-			go func() { done <- Serve(ctx, in, io.Discard, Options{Scope: tools(t)}) }()
+			go func() { done <- Serve(ctx, in, io.Discard, Options{Scope: tools(t), MaxLine: 1 << 20}) }()
 			var sent atomic.Int64
 			ended := make(chan struct{})
 			go func() {
