@@ -88,11 +88,11 @@ func (st *stages) run(ctx context.Context, c *Call) Outcome {
 	if ctx.Err() != nil {
 		return Failure(cancelledBefore(ctx))
 	}
-	decision, by := st.decide(ctx, c, 0)
-	if refused := st.settle(ctx, c, decision, by); refused != nil {
+	decision, by := st.preExecute(ctx, c, 0)
+	if refused := st.approval(ctx, c, decision, by); refused != nil {
 		return Failure(refused)
 	}
-	if refused := st.denied(c); refused != nil {
+	if refused := st.askGuards(c); refused != nil {
 		return Failure(refused)
 	}
 	if ctx.Err() != nil {
@@ -100,13 +100,13 @@ func (st *stages) run(ctx context.Context, c *Call) Outcome {
 	}
 	o := st.execute(ctx, c)
 	if o.OK() {
-		o = st.judge(ctx, c, o)
+		o = st.postExecute(ctx, c, o)
 	}
 	return o
 }
 
-// settle makes a decision a refusal, or nil, asking where it says so.
-func (st *stages) settle(ctx context.Context, c *Call, d Decision, by string) *Error {
+// approval makes a decision a refusal, or nil, asking where it says so.
+func (st *stages) approval(ctx context.Context, c *Call, d Decision, by string) *Error {
 	switch d := d.(type) {
 	case Allow:
 		return nil
@@ -234,10 +234,10 @@ func (st *stages) body(ctx context.Context, c *Call) (o Outcome) {
 	return o
 }
 
-// judge runs the PostExecute chain. A listener sees what those before left.
-func (st *stages) judge(ctx context.Context, c *Call, o Outcome) Outcome {
+// postExecute runs the PostExecute chain. A listener sees what those before left.
+func (st *stages) postExecute(ctx context.Context, c *Call, o Outcome) Outcome {
 	for _, l := range st.post {
-		switch d := st.postDecision(ctx, c, l, o).(type) {
+		switch d := st.askPost(ctx, c, l, o).(type) {
 		case Accept:
 		case AcceptContent:
 			o.content = d.Content
@@ -258,7 +258,7 @@ func (st *stages) judge(ctx context.Context, c *Call, o Outcome) Outcome {
 	return o
 }
 
-func (st *stages) postDecision(ctx context.Context, c *Call, l named[PostExecute], o Outcome) (d PostDecision) {
+func (st *stages) askPost(ctx context.Context, c *Call, l named[PostExecute], o Outcome) (d PostDecision) {
 	defer func() {
 		if p := recover(); p != nil {
 			st.fault(c, "post-execute", l.name, p)

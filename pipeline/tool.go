@@ -170,8 +170,7 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 	case spec.ConcurrencySafe != nil:
 		t.parallel = "by-arguments"
 	}
-	// outcome validates and renders a value.
-	outcome := func(args A, value V) Outcome {
+	validateAndRender := func(args A, value V) Outcome {
 		j, err := MarshalValue(value)
 		if err != nil {
 			return Failure(Failf(CodeInvalidOutput, "the value of %s can't be written as JSON: %v", t.name, err))
@@ -196,13 +195,13 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 		}
 		value, err := spec.Execute(ctx, args, c)
 		if err == nil {
-			return outcome(args, value)
+			return validateAndRender(args, value)
 		}
 		e := classify(err, c.caller, ctx)
 		o := Failure(e)
 		if p, ok := errorAs[*Partial](err); ok {
 			if v, ok := p.Value.(V); ok {
-				if part := outcome(args, v); part.OK() {
+				if part := validateAndRender(args, v); part.OK() {
 					e.Details = withPartial(e.Details, part.value)
 					o = Outcome{failure: e, content: part.content, meta: part.meta}
 				}
@@ -222,7 +221,7 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 		if err != nil {
 			return Failure(Failf(CodeInvalidOutput, "the replaced value of %s doesn't fit: %v", t.name, err))
 		}
-		return outcome(args, v)
+		return validateAndRender(args, v)
 	}
 	t.safe = func(args JSON) bool {
 		a, err := decode(args)
