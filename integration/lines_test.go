@@ -575,3 +575,37 @@ func TestLines_Approvals(t *testing.T) {
 		c.end()
 	})
 }
+
+func TestLines_OnATerminalPrintsUsage(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		needDshx(t)
+		term := e.f3BarePty("sh", "-c", `"$1" exec --no-config; echo "status $?"`, "sh", dshxBin)
+		if shown := term.read("status 2"); !strings.Contains(shown, "dshx exec [flags] [--] COMMAND") {
+			t.Errorf("%q", shown)
+		}
+	})
+}
+
+// Two edits of one file that don't wait for each other are both made.
+func TestLines_F4_12_EditsAtOnce(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		var lines strings.Builder
+		for i := range 200 {
+			fmt.Fprintf(&lines, "line-%03d\n", i+1)
+		}
+		file := e.Write(filepath.Join(e.W, "f"), lines.String())
+		c := e.lines(Opts{})
+		c.call(1, "read", map[string]any{"file_path": "f"})
+		c.call(2, "edit", map[string]any{"file_path": "f", "old_string": "line-040", "new_string": "left"})
+		c.call(3, "edit", map[string]any{"file_path": "f", "old_string": "line-160", "new_string": "right"})
+		for id := 1; id <= 3; id++ {
+			if r := c.next(); string(r.ID) != strconv.Itoa(id) || !*r.OK {
+				t.Errorf("result %d: %+v", id, r)
+			}
+		}
+		if got, want := e.Read(file), strings.NewReplacer("line-040", "left", "line-160", "right").Replace(lines.String()); got != want {
+			t.Errorf("an edit is lost: %q", got)
+		}
+		c.end()
+	})
+}
