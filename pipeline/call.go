@@ -26,7 +26,8 @@ type Call struct {
 	caller   context.Context
 	progress func(Progress)
 
-	grants JSON // set between approval and guards, by the pipeline alone
+	frozen *Result // once there is one
+	grants JSON    // set between approval and guards, by the pipeline alone
 	nested atomic.Int64
 	ended  atomic.Bool
 }

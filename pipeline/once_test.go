@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -390,5 +391,48 @@ func TestFaults_NameTheStage(t *testing.T) {
 		if len(faults) != 1 || faults[0].Stage != stage || faults[0].Name != want || faults[0].Value != "x" || faults[0].Call.ID() != "1" {
 			t.Errorf("%s: %+v", stage, faults)
 		}
+	}
+}
+
+// A stage that ends its goroutine, which a panic's recovery doesn't see, fails
+// its call and holds up nobody else.
+func TestQueue_GoexitIsAFailure(t *testing.T) {
+	for _, stage := range []string{"body", "observer", "guard"} {
+		synctest.Test(t, func(t *testing.T) {
+			exit := func(at string) {
+				if at == stage {
+					runtime.Goexit()
+				}
+			}
+			finals := 0
+			spec := echoSpec()
+			spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) { exit("body"); return echoValue{}, nil }
+			spec.FinalizeContent = func(_ *Call, ok bool, c []Content) []Content { finals++; return c }
+			s := newScope(t, defineT(t, spec), named1(t, "fine", "x"))
+			s.Guard("g", func(c *Call) (string, bool) {
+				if c.Name() == "echo" {
+					exit("guard")
+				}
+				return "", false
+			})
+			s.Observe("o", func(c *Call, _ Result) {
+				if c.Name() == "echo" {
+					exit("observer")
+				}
+			})
+			q := NewQueue(s, Barrier, 0)
+			bad := q.Submit(t.Context(), Request{ID: "1", Name: "echo", Args: []byte(`{"text":"a"}`)})
+			good := q.Submit(t.Context(), Request{ID: "2", Name: "fine", Args: []byte(`{"text":"a"}`)})
+			code := CodeToolPanic
+			if stage == "observer" {
+				code = "" // whose faults change nothing
+			}
+			wantCode(t, bad.Result(), code)
+			wantCode(t, good.Result(), "")
+			q.Wait()
+			if finals != 1 {
+				t.Errorf("%s: finalized %d times", stage, finals)
+			}
+		})
 	}
 }

@@ -289,6 +289,7 @@ func (st *stages) finish(c *Call, o Outcome) Result {
 		r.content = st.finalize(c, c.tool, r)
 	}
 	r = freeze(r)
+	c.frozen = &r
 	for _, l := range st.observers {
 		st.observe(c, l, r)
 	}

@@ -107,11 +107,13 @@ func (q *Queue) drop(p *Pending) {
 	q.dropped++
 	q.startLocked() // it may have been a barrier
 	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		q.dropped--
+		q.idle.Broadcast()
+		q.mu.Unlock()
+	}()
 	q.finish(p)
-	q.mu.Lock()
-	q.dropped--
-	q.idle.Broadcast()
-	q.mu.Unlock()
 }
 
 // startLocked begins what may begin.
@@ -152,24 +154,40 @@ func (q *Queue) begin(p *Pending) {
 		q.alone = true
 	}
 	go func() {
+		defer func() {
+			q.mu.Lock()
+			if p.parallel {
+				q.running--
+			} else {
+				q.alone = false
+			}
+			q.startLocked()
+			q.idle.Broadcast()
+			q.mu.Unlock()
+		}()
 		q.finish(p)
-		q.mu.Lock()
-		if p.parallel {
-			q.running--
-		} else {
-			q.alone = false
-		}
-		q.startLocked()
-		q.idle.Broadcast()
-		q.mu.Unlock()
 	}()
 }
 
 // finish makes the call; one that was cancelled before it began gets its result
-// by the same way as any other.
+// by the same way as any other. What ends the goroutine in place of returning,
+// as runtime.Goexit does, is a failure like a panic.
 func (q *Queue) finish(p *Pending) {
-	p.result = q.scope.carryOut(p.call, p.refused)
-	close(p.done)
+	ended := Failf(CodeToolPanic, "%s ended its goroutine; this is a fault of the tool", p.call.name)
+	p.result = Result{id: p.call.id, name: p.call.name, failure: ended, content: []Content{Text(ended.Message)}}
+	returned := false
+	defer close(p.done)
+	defer func() {
+		switch {
+		case returned:
+		case p.call.frozen != nil: // an observer's doing, which changes nothing
+			p.result = *p.call.frozen
+		default:
+			p.result = q.scope.carryOut(p.call, ended)
+		}
+	}()
+	r := q.scope.carryOut(p.call, p.refused)
+	p.result, returned = r, true
 }
 
 // Wait waits until no call waits or runs.
