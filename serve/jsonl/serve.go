@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,11 @@ const (
 	maxPending      = 4096
 	maxPendingLines = 4
 )
+
+// maxRunning is how many calls the queue has at a time, more than it runs at
+// once. The others are held back while results that nobody has read yet are as
+// long as the longest line.
+const maxRunning = 2 * pipeline.DefaultPool
 
 // readTime is how long a reader may take over one line once ctx has ended:
 // until then it may take any time, and everybody waits for it.
@@ -133,6 +139,9 @@ type server struct {
 	last    chan struct{}     // the result before has been written
 	pending int
 	bytes   int
+	held    []*held // in the order of the calls
+	running int     // calls that the queue has
+	unsent  int     // length of the results that wait for being written
 	unnamed int
 	over    bool // no further call is taken
 
@@ -250,41 +259,96 @@ func (s *server) call(r request, size int) bool {
 	before, written := s.last, make(chan struct{})
 	s.last = written
 	s.writers.Add(1)
-	s.mu.Unlock()
-
-	req := pipeline.Request{ID: name, Name: r.tool, Args: r.arguments}
+	h := &held{ctx: ctx, req: pipeline.Request{ID: name, Name: r.tool, Args: r.arguments}}
 	var stream *streamer
 	if r.stream {
 		stream = &streamer{s: s, id: r.id}
-		req.Progress = stream.progress
+		h.req.Progress = stream.progress
 	}
-	p := s.queue.Submit(ctx, req)
-	go func() {
+	h.begun = func(p *pipeline.Pending) {
 		defer s.writers.Done()
-		result := p.Result()
+		text := marshal(Reply(r.id, p.Result()))
+		s.mu.Lock()
+		s.running--
+		long := len(text)
+		if h.early {
+			long = 0
+		}
+		s.unsent += long
+		s.release()
+		s.mu.Unlock()
 		if stream != nil {
 			stream.flush()
 		}
 		if before != nil && !s.o.Unordered {
 			<-before
 		}
-		s.writeThen(Reply(r.id, result), func() {
+		s.send(line{text, func() {
 			// Out of the table in one with the writing: an id may be used again
 			// as soon as its result is read, and a cancel that doesn't find the
 			// call is answered behind it.
 			s.mu.Lock()
 			delete(s.calls, k)
 			s.mu.Unlock()
-		})
+		}})
 		close(written)
 		cancel(nil)
 		s.mu.Lock()
 		s.pending--
 		s.bytes -= size
+		s.unsent -= long
+		s.release()
 		s.room.Broadcast()
 		s.mu.Unlock()
-	}()
+	}
+	s.held = append(s.held, h)
+	s.release()
+	if slices.Contains(s.held, h) {
+		// One that is cancelled needs no room.
+		h.unwatch = context.AfterFunc(ctx, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if i := slices.Index(s.held, h); i >= 0 {
+				s.held = slices.Delete(s.held, i, i+1)
+				h.early = true
+				s.begin(h)
+			}
+		})
+	}
+	s.mu.Unlock()
 	return true
+}
+
+// held is a call that the queue does not have yet.
+type held struct {
+	ctx     context.Context
+	req     pipeline.Request
+	begun   func(*pipeline.Pending) // waits for the result and writes it
+	unwatch func() bool             // of ctx
+	// early: it was cancelled before its turn. Its result, which is short, waits
+	// for those of calls that may be held, so these must not wait for it.
+	early bool
+}
+
+// release gives the queue what there is room for, in order, so that what
+// results wait for is among what it has. s.mu is held.
+func (s *server) release() {
+	for len(s.held) > 0 && s.running < maxRunning && s.unsent < s.o.MaxLine {
+		h := s.held[0]
+		s.held[0] = nil
+		s.held = s.held[1:]
+		s.begin(h)
+	}
+}
+
+// begin gives the queue a call. s.mu is held.
+func (s *server) begin(h *held) {
+	if h.unwatch != nil {
+		h.unwatch()
+	}
+	s.running++
+	p := s.queue.Submit(h.ctx, h.req)
+	go h.begun(p)
 }
 
 // clip is the beginning of a text that may be of any length.
@@ -345,20 +409,23 @@ type line struct {
 
 // write writes one line. A reader that doesn't read stops whoever writes; when
 // it has gone, everything ends.
-func (s *server) write(v any) { s.writeThen(v, nil) }
+func (s *server) write(v any) { s.send(line{text: marshal(v)}) }
 
-// writeThen is write with what happens together with it.
-func (s *server) writeThen(v any, with func()) {
+func marshal(v any) string {
 	j, err := pipeline.MarshalValue(v)
 	if err != nil {
 		j, _ = pipeline.MarshalValue(map[string]any{"id": nil, "ok": false,
 			"error": pipeline.Failf(pipeline.CodeInternal, "a reply can't be written as JSON: %v", err)})
 	}
+	return j.String() + "\n"
+}
+
+func (s *server) send(l line) {
 	select {
-	case s.lines <- line{j.String() + "\n", with}:
+	case s.lines <- l:
 	case <-s.closed:
-		if with != nil {
-			with()
+		if l.with != nil {
+			l.with()
 		}
 	}
 }

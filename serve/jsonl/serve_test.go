@@ -38,7 +38,7 @@ func tools(t testing.TB) *pipeline.Scope {
 	t.Helper()
 	s := pipeline.New(pipeline.Options{})
 	body := func(ctx context.Context, a sayArgs, c *pipeline.Call) (sayValue, error) {
-		v := sayValue{Said: a.Text}
+		v := sayValue{Said: strings.Repeat(a.Text, max(a.Times, 1))}
 		if a.Block {
 			<-ctx.Done()
 			return v, &pipeline.Partial{Value: v, Cause: ctx.Err()}
@@ -471,6 +471,73 @@ func TestServe_BoundsWhatWaits(t *testing.T) {
 	}
 }
 
+// Results that nobody reads are bounded, too: calls behind them wait, and all
+// come once somebody does. One that is cancelled waits for nothing.
+func TestServe_BoundsUnreadResults(t *testing.T) {
+	for _, unordered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			in, feed := io.Pipe()
+			out, write := io.Pipe()
+			s := tools(t)
+			var ended atomic.Int32
+			s.Observe("ended", func(*pipeline.Call, pipeline.Result) { ended.Add(1) })
+			done := make(chan error, 1)
+			go func() {
+				done <- Serve(t.Context(), in, write, Options{Scope: s, MaxLine: 1 << 20, Unordered: unordered})
+				write.Close()
+			}()
+			const n, size = 300, 64 << 10
+			for i := range n {
+				fmt.Fprintf(feed, "{\"id\":%d,\"tool\":\"say\",\"arguments\":{\"text\":\"x\",\"times\":%d}}\n", i, size)
+			}
+			synctest.Wait()
+			// A result has the text in its value, and most of it in its content.
+			if k := int(ended.Load()); k > (1<<20)/size+maxRunning+1 || k < 8 {
+				t.Errorf("%d bodies ran", k)
+			}
+			before := ended.Load()
+			go func() {
+				fmt.Fprintf(feed, "{\"cancel\":%d}\n", n-1)
+				feed.Close()
+			}()
+			synctest.Wait()
+			if k := ended.Load(); k != before+1 {
+				t.Errorf("%d calls ended by one cancel", k-before)
+			}
+			r := bufio.NewReader(out)
+			seen := map[int]string{}
+			last := -1
+			for {
+				l, err := r.ReadBytes('\n')
+				if err == io.EOF {
+					break
+				}
+				var m struct {
+					ID    *int
+					Error struct{ Code string }
+				}
+				if err := json.Unmarshal(l, &m); err != nil {
+					t.Fatal(err)
+				}
+				if m.ID == nil {
+					continue
+				}
+				if !unordered && *m.ID != last+1 {
+					t.Errorf("result %d behind %d", *m.ID, last)
+				}
+				last = *m.ID
+				seen[last] = m.Error.Code
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if len(seen) != n || seen[n-1] != pipeline.CodeCancelled || seen[0] != "" || seen[n-2] != "" {
+				t.Errorf("%d results, the last %q", len(seen), seen[n-1])
+			}
+		})
+	}
+}
+
 var errSignal = errors.New("terminated")
 
 func TestServe_EndsBySignal(t *testing.T) {
@@ -513,6 +580,26 @@ func TestServe_ClosedOutput(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("it goes on")
 	}
+}
+
+// Results of cancelled calls don't hold up the call that they wait behind.
+func TestServe_CancelledBehindWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 200
+		c := connect(t, t.Context(), Options{MaxLine: 4 << 10})
+		for i := range n {
+			c.send(fmt.Sprintf(`{"id":%d,"tool":"alone","arguments":{"wait_ms":10}}`, i))
+		}
+		for i := 40; i < n; i++ {
+			c.send(fmt.Sprintf(`{"cancel":%d}`, i))
+		}
+		if err := c.end(); err != nil {
+			t.Error(err)
+		}
+		if got := len(c.out.lines()); got != n+n-40 {
+			t.Errorf("%d lines", got)
+		}
+	})
 }
 
 // A reader that reads nothing may hold everything up, but not the end by a
