@@ -240,7 +240,7 @@ func TestLines_CallsEndToEnd(t *testing.T) {
 }
 
 // F5-1, F5-5, F6-23: however it ends, nothing that it started is left.
-func TestLines_NothingIsLeft(t *testing.T) {
+func TestLines_F5_5_NothingIsLeft(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		start := func(t *testing.T) *lineConn {
 			e := e.With(t)
@@ -343,7 +343,7 @@ func TestLines_EndsBesideAStuckReader(t *testing.T) {
 }
 
 // F3-19, F6-6: long lines, broken ones, and what is in between, in bounded memory.
-func TestLines_LongAndBroken(t *testing.T) {
+func TestLines_F6_6_LongAndBroken(t *testing.T) {
 	if testing.Short() {
 		skip(t, "sends 200 MiB, which the ordinary pass does")
 	}
@@ -404,7 +404,7 @@ func TestLines_LongAndBroken(t *testing.T) {
 }
 
 // F5-18: commands can't end dshx, the caller, or another connection's jobs.
-func TestLines_KillsReachNobodyElse(t *testing.T) {
+func TestLines_F5_18_KillsReachNobodyElse(t *testing.T) {
 	if !isPrivate {
 		skip(t, "needs PID and mount namespaces of the tests' own")
 	}
