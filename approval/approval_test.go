@@ -23,6 +23,12 @@ func TestBroker(t *testing.T) {
 				t.Error("an unknown question was answered")
 			}
 		}, pipeline.Unavailable},
+		{"rejected, then allowed", func(b *Broker, id string, _ func()) {
+			b.Answer(id, "rejected")
+			if b.Answer(id, "allowed-once") {
+				t.Error("a second answer was taken")
+			}
+		}, pipeline.Rejected},
 		{"nobody", func(*Broker, string, func()) {}, pipeline.Unavailable},
 		{"cancelled", func(_ *Broker, _ string, cancel func()) { cancel() }, pipeline.Dismissed},
 		{"closed", func(b *Broker, _ string, _ func()) { b.Close() }, pipeline.Unavailable},
@@ -52,6 +58,11 @@ func TestBroker(t *testing.T) {
 				}
 			})
 		})
+	}
+	b := NewBroker(func(Asked) { t.Error("asked after the end") }, time.Millisecond)
+	b.Close()
+	if a := b.Approve(t.Context(), pipeline.Question{}); a != pipeline.Unavailable {
+		t.Errorf("after the end: %v", a)
 	}
 	if (Never{}).Approve(context.Background(), pipeline.Question{}) != pipeline.Rejected {
 		t.Error("Never doesn't reject")

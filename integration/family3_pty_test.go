@@ -700,8 +700,8 @@ func (p *f3BarePty) ended() bool {
 	}
 }
 
-// read reads until the text has come.
-func (p *f3BarePty) read(text string) {
+// read reads until the text has come, and returns what came.
+func (p *f3BarePty) read(text string) string {
 	p.t.Helper()
 	var out []byte
 	for buf := make([]byte, 4096); !strings.Contains(string(out), text); {
@@ -711,6 +711,7 @@ func (p *f3BarePty) read(text string) {
 		}
 		out = append(out, buf[:n]...)
 	}
+	return string(out)
 }
 
 // When the terminal goes away the command gets the hang-up that it would have

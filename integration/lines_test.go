@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Tool calls over JSON lines, against the built program: what the front door
@@ -21,8 +23,10 @@ import (
 // lineConn is a `dshx exec` without a command that the test talks to.
 type lineConn struct {
 	t    *testing.T
+	e    *Env
 	cmd  *exec.Cmd
 	in   io.WriteCloser
+	from io.ReadCloser // its standard output
 	out  chan string
 	done chan struct{}
 	errs strings.Builder
@@ -48,29 +52,18 @@ type reply struct {
 	Known     *bool
 	Stream    string
 	Text      string
+	Base64    string
+	Approval  string
+	Reason    string
+	Grants    json.RawMessage
 }
 
 func (e *Env) lines(o Opts, flags ...string) *lineConn {
 	e.t.Helper()
-	needDshx(e.t)
-	argv := append([]string{dshxBin, "exec", "--no-config", "--env", "IT_MARK=" + e.Mark}, flags...)
-	argv = append(append([]string{}, o.Prefix...), argv...)
-	c := &lineConn{t: e.t, cmd: e.Command(o, argv...), out: make(chan string, 4096), done: make(chan struct{})}
-	var err error
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		e.t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	c.cmd.Stderr = &c.errs
-	if err := c.cmd.Start(); err != nil {
-		e.t.Fatal(err)
-	}
+	c := e.unreadLines(o, flags...)
 	go func() {
 		defer close(c.done)
-		r := bufio.NewReaderSize(out, 1<<20)
+		r := bufio.NewReaderSize(c.from, 1<<20)
 		for {
 			line, err := r.ReadString('\n')
 			if err != nil {
@@ -80,6 +73,27 @@ func (e *Env) lines(o Opts, flags ...string) *lineConn {
 			c.out <- line
 		}
 	}()
+	return c
+}
+
+// unreadLines is lines whose output nobody reads.
+func (e *Env) unreadLines(o Opts, flags ...string) *lineConn {
+	e.t.Helper()
+	needDshx(e.t)
+	argv := append([]string{dshxBin, "exec", "--no-config", "--env", "IT_MARK=" + e.Mark}, flags...)
+	argv = append(append([]string{}, o.Prefix...), argv...)
+	c := &lineConn{t: e.t, e: e, cmd: e.Command(o, argv...), out: make(chan string, 4096), done: make(chan struct{})}
+	var err error
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		e.t.Fatal(err)
+	}
+	if c.from, err = c.cmd.StdoutPipe(); err != nil {
+		e.t.Fatal(err)
+	}
+	c.cmd.Stderr = &c.errs
+	if err := c.cmd.Start(); err != nil {
+		e.t.Fatal(err)
+	}
 	e.t.Cleanup(func() {
 		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
 		_ = c.cmd.Wait()
@@ -171,6 +185,18 @@ func (c *lineConn) wait(within time.Duration) int {
 	return f3Status(c.cmd.ProcessState)
 }
 
+// exit waits for the end of the process, whoever reads its output.
+func (c *lineConn) exit() int {
+	c.t.Helper()
+	stuck := time.AfterFunc(30*time.Second, func() {
+		c.t.Error("it goes on")
+		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
+	})
+	defer stuck.Stop()
+	_ = c.cmd.Wait()
+	return f3Status(c.cmd.ProcessState)
+}
+
 func TestLines_CallsEndToEnd(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		c := e.lines(Opts{})
@@ -214,7 +240,7 @@ func TestLines_CallsEndToEnd(t *testing.T) {
 }
 
 // F5-1, F5-5, F6-23: however it ends, nothing that it started is left.
-func TestLines_NothingIsLeft(t *testing.T) {
+func TestLines_F5_5_NothingIsLeft(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		start := func(t *testing.T) *lineConn {
 			e := e.With(t)
@@ -258,43 +284,58 @@ func TestLines_NothingIsLeft(t *testing.T) {
 	})
 }
 
-// F6-23: a reader that goes ends it, with standard input left open.
-func TestLines_ClosedOutput(t *testing.T) {
+// F6-23: a reader that goes ends it, with standard input left open, whether or
+// not there is something to write.
+func TestLines_F6_23_ClosedOutput(t *testing.T) {
+	const wait = `{"id":%d,"tool":"bash","arguments":{"command":"sleep 300"}}` + "\n"
+	for name, calls := range map[string]string{
+		"silent": `{"id":0,"tool":"bash","arguments":{"command":"yes","run_in_background":true}}` + "\n" +
+			fmt.Sprintf(wait, 1) + fmt.Sprintf(wait, 2) + fmt.Sprintf(wait, 3),
+		"writing": fmt.Sprintf(wait, 1) + `{"id":2,"tool":"bash","stream":true,"arguments":{"command":"yes"}}` + "\n" + `{"cancel":1}` + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachUser(t, func(t *testing.T, e *Env) {
+				c := e.lines(Opts{})
+				if _, err := io.WriteString(c.in, calls); err != nil {
+					t.Fatal(err)
+				}
+				c.next()
+				began := time.Now()
+				c.from.Close()
+				if code := c.exit(); code != 143 {
+					t.Errorf("status %d, want 143; standard error %q", code, c.errs.String())
+				}
+				if took := time.Since(began); took > 7*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				if used := c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime(); used > 2*time.Second {
+					t.Errorf("it used %v of the CPU", used)
+				}
+				e.NothingLeft(2 * time.Second)
+			})
+		})
+	}
+}
+
+// A reader that reads nothing doesn't hold up the end by a signal.
+func TestLines_EndsBesideAStuckReader(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, feed, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer feed.Close()
-		needDshx(t)
-		cmd := e.Command(Opts{}, dshxBin, "exec", "--no-config", "--env", "IT_MARK="+e.Mark)
-		cmd.Stdin, cmd.Stdout = in, w
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		in.Close()
-		w.Close()
-		fmt.Fprintln(feed, `{"id":1,"tool":"bash","arguments":{"command":"sleep 300"}}`)
-		fmt.Fprintln(feed, `{"id":2,"tool":"bash","stream":true,"arguments":{"command":"yes"}}`)
-		fmt.Fprintln(feed, `{"ping":1}`)
-		if _, err := bufio.NewReader(r).ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
-		fmt.Fprintln(feed, `{"cancel":1}`)
-		done := make(chan struct{})
-		go func() { _ = cmd.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(10 * time.Second):
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			t.Fatal("it goes on")
-		}
-		if code := f3Status(cmd.ProcessState); code != 143 {
+		c := e.unreadLines(Opts{})
+		c.send(`{"id":1,"tool":"bash","stream":true,"arguments":{"command":"yes"}}`)
+		eventually(t, 20*time.Second, "the pipe is full", func() bool {
+			conn, err := c.from.(*os.File).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			held, size := 0, 0
+			_ = conn.Control(func(fd uintptr) {
+				held, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
+				size, _ = unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0)
+			})
+			return size > 0 && held >= size-4096 // a page holds what fits of one write
+		})
+		_ = c.cmd.Process.Signal(syscall.SIGTERM)
+		if code := c.exit(); code != 143 {
 			t.Errorf("status %d, want 143", code)
 		}
 		e.NothingLeft(2 * time.Second)
@@ -302,7 +343,7 @@ func TestLines_ClosedOutput(t *testing.T) {
 }
 
 // F3-19, F6-6: long lines, broken ones, and what is in between, in bounded memory.
-func TestLines_LongAndBroken(t *testing.T) {
+func TestLines_F6_6_LongAndBroken(t *testing.T) {
 	if testing.Short() {
 		skip(t, "sends 200 MiB, which the ordinary pass does")
 	}
@@ -355,7 +396,7 @@ func TestLines_LongAndBroken(t *testing.T) {
 }
 
 // F5-18: commands can't end dshx, the caller, or another connection's jobs.
-func TestLines_KillsReachNobodyElse(t *testing.T) {
+func TestLines_F5_18_KillsReachNobodyElse(t *testing.T) {
 	if !isPrivate {
 		skip(t, "needs PID and mount namespaces of the tests' own")
 	}
@@ -449,4 +490,119 @@ func statusNumber(t *testing.T, pid int, field string) int {
 	}
 	t.Fatalf("no %s in the status of process %d", field, pid)
 	return 0
+}
+
+// A call that asks for more than the policy gives gets it for itself alone, and
+// only by the answer that allows it.
+func TestLines_Approvals(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		c := e.lines(Opts{})
+		out := filepath.Join(e.O, "f")
+		ask := func(id int, file string) string {
+			t.Helper()
+			c.call(id, "bash", map[string]any{"command": "echo x > " + file, "sandbox_permissions": map[string]any{"write": []string{e.O}}, "justification": "a test"})
+			r := c.next()
+			if r.Event != "approval" || string(r.ID) != strconv.Itoa(id) || !strings.Contains(r.Reason, e.O) || !strings.Contains(r.Reason, "a test") || string(r.Grants) != `{"write":["`+e.O+`"]}` {
+				t.Fatalf("%+v, grants %s", r, r.Grants)
+			}
+			return r.Approval
+		}
+		// result is the call's; the answer to the answer comes before or after.
+		result := func() (r reply) {
+			t.Helper()
+			for range 2 {
+				if n := c.next(); n.OK != nil {
+					r = n
+				} else if n.Known == nil || !*n.Known {
+					t.Errorf("%+v", n)
+				}
+			}
+			return r
+		}
+		for i, tt := range []struct{ outcome, code string }{
+			{"rejected", "APPROVAL_REJECTED"}, {"allowed-always", "APPROVAL_UNAVAILABLE"}, {"allowed-once", ""},
+		} {
+			c.send(`{"approve":%q,"outcome":%q}`, ask(i, out), tt.outcome)
+			r := result()
+			_, err := os.Stat(out)
+			if tt.code != "" && (*r.OK || r.Error.Code != tt.code || err == nil) || tt.code == "" && (!*r.OK || r.field(t, "exitCode") != "0" || err != nil) {
+				t.Errorf("%s: %+v, %v", tt.outcome, r, err)
+			}
+		}
+		// The next one has nothing of it, nor has one that runs when the question
+		// is answered.
+		c.bash(10, "echo x > "+out+"2")
+		if r := c.result(); r.field(t, "exitCode") == "0" {
+			t.Errorf("it is still allowed: %s", r.Value)
+		}
+		c.send(`{"approve":"ap-1","outcome":"allowed-once"}`)
+		if r := c.next(); r.Known == nil || *r.Known {
+			t.Errorf("an old question: %+v", r)
+		}
+		// A cancelled call's question is withdrawn; the end of input leaves nobody
+		// to answer.
+		ap := ask(11, out+"3")
+		c.send(`{"cancel":11}`)
+		if r := result(); r.Error == nil || r.Error.Code != "CANCELLED" {
+			t.Errorf("%+v", r)
+		}
+		c.send(`{"approve":%q,"outcome":"allowed-once"}`, ap)
+		if r := c.next(); r.Known == nil || *r.Known {
+			t.Errorf("a question that was withdrawn: %+v", r)
+		}
+		ask(12, out+"4")
+		_ = c.in.Close()
+		if r := c.result(); r.Error == nil || r.Error.Code != "APPROVAL_UNAVAILABLE" {
+			t.Errorf("%+v", r)
+		}
+		if code := c.wait(20 * time.Second); code != 0 {
+			t.Errorf("status %d", code)
+		}
+		for _, n := range []string{"2", "3", "4"} {
+			if _, err := os.Stat(out + n); err == nil {
+				t.Errorf("%s%s was written", out, n)
+			}
+		}
+		// A preset that never asks.
+		c = e.lines(Opts{}, "--preset", "read-only")
+		c.call(1, "write", map[string]any{"file_path": "f", "content": "x", "sandbox_permissions": map[string]any{"preset": "workspace-write"}})
+		if r := c.next(); r.Error == nil || r.Error.Code != "APPROVAL_REJECTED" {
+			t.Errorf("%+v", r)
+		}
+		c.end()
+	})
+}
+
+func TestLines_OnATerminalPrintsUsage(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		needDshx(t)
+		term := e.f3BarePty("sh", "-c", `"$1" exec --no-config; echo "status $?"`, "sh", dshxBin)
+		if shown := term.read("status 2"); !strings.Contains(shown, "dshx exec [flags] [--] COMMAND") {
+			t.Errorf("%q", shown)
+		}
+	})
+}
+
+// Two edits of one file that don't wait for each other are both made.
+func TestLines_F4_12_EditsAtOnce(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		var lines strings.Builder
+		for i := range 200 {
+			fmt.Fprintf(&lines, "line-%03d\n", i+1)
+		}
+		file := e.Write(filepath.Join(e.W, "f"), lines.String())
+		c := e.lines(Opts{})
+		c.call(1, "read", map[string]any{"file_path": "f"})
+		c.call(2, "edit", map[string]any{"file_path": "f", "old_string": "line-040", "new_string": "left"})
+		c.call(3, "edit", map[string]any{"file_path": "f", "old_string": "line-160", "new_string": "right"})
+		for id := 1; id <= 3; id++ {
+			if r := c.next(); string(r.ID) != strconv.Itoa(id) || !*r.OK {
+				t.Errorf("result %d: %+v", id, r)
+			}
+		}
+		if got, want := e.Read(file), strings.NewReplacer("line-040", "left", "line-160", "right").Replace(lines.String()); got != want {
+			t.Errorf("an edit is lost: %q", got)
+		}
+		c.end()
+	})
 }

@@ -26,7 +26,8 @@ type Call struct {
 	caller   context.Context
 	progress func(Progress)
 
-	grants JSON // set between approval and guards, by the pipeline alone
+	frozen *Result // once there is one
+	grants JSON    // set between approval and guards, by the pipeline alone
 	nested atomic.Int64
 	ended  atomic.Bool
 }
@@ -90,18 +91,22 @@ type Request struct {
 	Progress func(Progress)
 }
 
-// identify gives the call of a request its identity. A parent that isn't
-// running, or belongs to another pipeline, is refused.
+// identify gives the call of a request its identity. A parent that belongs to
+// another pipeline is refused.
 func (s *Scope) identify(ctx context.Context, req Request) (*Call, *Error) {
 	c := &Call{id: req.ID, root: req.ID, name: req.Name, scope: s, caller: ctx, progress: req.Progress}
 	p := req.Parent.call
 	if p == nil {
 		return c, nil
 	}
-	if p.scope.root() != s.root() || p.ended.Load() {
-		return c, Fail(CodeDenied, "the parent of the call is not a running call of this pipeline", map[string]string{"by": "identity", "reason": "parent"})
+	if p.scope.root() != s.root() {
+		return c, orphan()
 	}
 	c.parent, c.root = p, p.root
 	c.id = p.id + ":code:" + strconv.FormatInt(p.nested.Add(1), 10)
 	return c, nil
+}
+
+func orphan() *Error {
+	return Fail(CodeDenied, "the parent of the call is not a running call of this pipeline", map[string]string{"by": "identity", "reason": "parent"})
 }

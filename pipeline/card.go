@@ -129,5 +129,5 @@ func MarshalCard(c Card) JSON {
 
 // genericCard is the card of a tool that gives none, or whose function failed.
 func genericCard(name string) Card {
-	return GenericCard{Title: name, Kind: KindOther}
+	return GenericCard{Title: cutText(name, 200), Kind: KindOther, Locations: []Location{}}
 }

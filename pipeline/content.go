@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 )
 
@@ -44,6 +45,44 @@ func (c Content) Data() []byte {
 
 // MIMEType is an image's media type.
 func (c Content) MIMEType() string { return c.mime }
+
+// MaxContent is how much text a model gets to read of one result, in bytes. A
+// tool that may have more cuts it where it can say how to get the rest; what it
+// leaves longer is cut at the end.
+const MaxContent = 48 << 10
+
+// bounded is a copy with at most MaxContent bytes of text.
+func bounded(content []Content) []Content {
+	room := MaxContent
+	var out []Content
+	for _, c := range content {
+		if c.typ == "text" {
+			if c.text = cutText(c.text, room); c.text == "" && len(out) > 0 {
+				continue
+			}
+			room -= len(c.text)
+		}
+		if c.typ != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// cutText keeps both ends of a text, in at most most bytes, and says between
+// them how much is missing; nothing where there is no room for that.
+func cutText(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	const note = "[… %d bytes left out …]"
+	keep := (most - len(note) - 20) / 2
+	if keep < 0 {
+		return ""
+	}
+	head, tail := strings.ToValidUTF8(s[:keep], ""), strings.ToValidUTF8(s[len(s)-keep:], "")
+	return head + fmt.Sprintf(note, len(s)-len(head)-len(tail)) + tail
+}
 
 // MarshalJSON gives {"type":"text","text"} or {"type":"image","data","mimeType"},
 // the data in base64.

@@ -38,6 +38,18 @@ type Error struct {
 // Error is the code and the sentence.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
+// maxMessage bounds the sentence of a failure, in bytes: what it quotes may be
+// of any length.
+const maxMessage = 4 << 10
+
+// short is e with a message within bounds.
+func (e *Error) short() *Error {
+	if len(e.Message) <= maxMessage {
+		return e
+	}
+	return &Error{e.Code, cutText(e.Message, maxMessage), e.Details}
+}
+
 // Failf makes an Error without details.
 func Failf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
@@ -97,7 +109,7 @@ func classify(err error, caller, own context.Context) *Error {
 	switch {
 	case caller.Err() != nil:
 		return &Error{Code: CodeAborted, Message: "the call was cancelled while it ran" + reasonOf(caller)}
-	case context.Cause(own) == errTimeout:
+	case errors.Is(own.Err(), context.DeadlineExceeded): // the tool's, or a wrapper's
 		return &Error{Code: CodeTimeout, Message: "the tool did not end within its deadline"}
 	}
 	return &Error{Code: CodeInternal, Message: err.Error()}

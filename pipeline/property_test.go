@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,54 +67,52 @@ func TestProperty_GuardsAreMonotone(t *testing.T) {
 }
 
 // Whatever wrappers make of the context, the caller's cancellation reaches
-// the body.
+// the body, and with it the reason.
 func TestProperty_CancellationIsNeverLost(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		kinds := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 5).Draw(t, "wrappers")
-		started := make(chan struct{})
-		spec := echoSpec()
-		var once sync.Once
-		spec.Execute = func(ctx context.Context, _ echoArgs, _ *Call) (echoValue, error) {
-			once.Do(func() { close(started) })
-			select {
-			case <-ctx.Done():
-				return echoValue{}, ctx.Err()
-			case <-time.After(10 * time.Second):
-				return echoValue{}, nil
-			}
-		}
-		tool, err := Define(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := New(Options{})
-		if _, err := s.Register(tool); err != nil {
-			t.Fatal(err)
-		}
-		for _, k := range kinds {
-			s.Wrap("w", func(ctx context.Context, _ *Call, next Body) Outcome {
-				switch k {
-				case 0:
-					return next(context.Background())
-				case 1:
-					return next(context.WithoutCancel(ctx))
-				case 2:
-					ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-					defer cancel()
-					return next(ctx)
-				case 3: // retry
-					if o := next(context.Background()); o.OK() {
-						return o
+	rapid.Check(t, func(rt *rapid.T) {
+		kinds := rapid.SliceOfN(rapid.IntRange(0, 4), 0, 5).Draw(rt, "wrappers")
+		after := time.Duration(rapid.IntRange(1, 1000).Draw(rt, "cancelled after")) * time.Millisecond
+		synctest.Test(t, func(t *testing.T) {
+			spec := echoSpec()
+			spec.Execute = func(ctx context.Context, _ echoArgs, _ *Call) (echoValue, error) {
+				select {
+				case <-ctx.Done():
+					if context.Cause(ctx) != CancelReason("user") {
+						t.Errorf("the body is told of %v", context.Cause(ctx))
 					}
+					return echoValue{}, ctx.Err()
+				case <-time.After(time.Hour):
+					return echoValue{}, nil
 				}
-				return next(ctx)
-			})
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		go func() { <-started; cancel() }()
-		if r := s.Call(ctx, Request{Name: "echo", Args: []byte(`{"text":"a"}`)}); r.OK() || r.Failure().Code != CodeAborted {
-			t.Fatalf("wrappers %v: %v", kinds, r.Failure())
-		}
+			}
+			s := newScope(t, defineT(t, spec))
+			for _, k := range kinds {
+				s.Wrap("w", func(ctx context.Context, _ *Call, next Body) Outcome {
+					switch k {
+					case 0:
+						return next(context.Background())
+					case 1:
+						return next(context.WithoutCancel(ctx))
+					case 2:
+						ctx, cancel := context.WithTimeout(context.Background(), 2*time.Hour)
+						defer cancel()
+						return next(ctx)
+					case 3: // retry
+						if o := next(context.Background()); o.OK() {
+							return o
+						}
+					}
+					return next(ctx)
+				})
+			}
+			ctx, cancel := context.WithCancelCause(context.Background())
+			defer time.AfterFunc(after, func() { cancel(CancelReason("user")) }).Stop()
+			began := time.Now()
+			r := s.Call(ctx, Request{Name: "echo", Args: []byte(`{"text":"a"}`)})
+			if r.OK() || r.Failure().Code != CodeAborted || !strings.Contains(r.Failure().Message, "user") || time.Since(began) != after {
+				t.Errorf("wrappers %v: %v after %v", kinds, r.Failure(), time.Since(began))
+			}
+		})
 	})
 }
 
@@ -137,7 +136,16 @@ func TestProperty_OneResultWhateverPanics(t *testing.T) {
 		spec.Render = func(echoArgs, echoValue) []Content { maybe(render); return []Content{Text("x")} }
 		spec.Meta = func(echoArgs, echoValue) any { maybe(meta); return 1 }
 		spec.ProjectContent = func(_ *Call, c []Content) []Content { maybe(project); return c }
-		spec.FinalizeContent = func(_ *Call, _ bool, c []Content) []Content { finals++; maybe(final); return c }
+		finalOK := false
+		spec.FinalizeContent = func(_ *Call, ok bool, c []Content) []Content {
+			finals++
+			finalOK = ok
+			if final {
+				c[0] = Text("half done")
+			}
+			maybe(final)
+			return c
+		}
 		tool, err := Define(spec)
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +163,7 @@ func TestProperty_OneResultWhateverPanics(t *testing.T) {
 		}
 		r := call(s, "echo", `{"text":"a"}`)
 		want := !(pre || guard || wrap || body || render || meta || post || project)
-		if r.OK() != want || finals != 1 || observed != 2 || len(r.Content()) == 0 {
+		if r.OK() != want || finals != 1 || finalOK != want || observed != 2 || len(r.Content()) == 0 || r.Content()[0].Text() == "half done" {
 			t.Fatalf("%v, finalized %d, observed %d, content %v", r.Failure(), finals, observed, r.Content())
 		}
 	})
@@ -213,7 +221,12 @@ func TestProperty_BatchKeepsOrderAndBarriers(t *testing.T) {
 				}
 				reqs = append(reqs, Request{ID: fmt.Sprint(i), Name: "echo", Args: []byte(`{"text":"` + text + `"}`)})
 			}
-			for i, r := range s.Batch(context.Background(), reqs) {
+			began := time.Now()
+			results := s.Batch(context.Background(), reqs)
+			if took, want := time.Since(began), makespan(exclusive, waits); took != want {
+				t.Errorf("took %v, want %v", took, want)
+			}
+			for i, r := range results {
 				if r.ID() != fmt.Sprint(i) || !r.OK() {
 					t.Errorf("result %d is %s: %v", i, r.ID(), r.Failure())
 				}
@@ -223,6 +236,33 @@ func TestProperty_BatchKeepsOrderAndBarriers(t *testing.T) {
 			}
 		})
 	})
+}
+
+// makespan is how long a batch takes whose calls begin as soon as the rules let
+// them: the pool rolls, and nothing waits for more than it must.
+func makespan(exclusive []bool, waits []time.Duration) time.Duration {
+	var now time.Duration
+	var ends []time.Duration // of the parallel calls that run
+	for i, wait := range waits {
+		slices.Sort(ends)
+		switch {
+		case exclusive[i]:
+			for _, end := range ends {
+				now = max(now, end)
+			}
+			ends = nil
+			now += wait
+			continue
+		case len(ends) == DefaultPool:
+			now = max(now, ends[0])
+			ends = ends[1:]
+		}
+		ends = append(ends, now+wait)
+	}
+	for _, end := range ends {
+		now = max(now, end)
+	}
+	return now
 }
 
 func TestQueue_CancelledWhileItWaits(t *testing.T) {
@@ -302,7 +342,7 @@ func TestQueue_ClassifiesFailClosed(t *testing.T) {
 		{"echo", `{"text":5}`, false}, {"echo", `{`, false}, {"echo", ``, false},
 		{"silent", `{"text":"yes"}`, false}, {"nosuch", `{}`, false},
 	} {
-		if got := s.parallel(Request{Name: tt.tool, Args: []byte(tt.args)}); got != tt.want {
+		if got := parallel(s.prepare(t.Context(), Request{Name: tt.tool, Args: []byte(tt.args)})); got != tt.want {
 			t.Errorf("%s %s: %t", tt.tool, tt.args, got)
 		}
 	}

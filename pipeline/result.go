@@ -9,6 +9,9 @@ import (
 // change what others see.
 type Result struct {
 	id      string
+	name    string
+	args    JSON
+	tool    *Tool // nil for a call that reached none
 	value   JSON
 	failure *Error
 	content []Content
@@ -38,6 +41,14 @@ func (r Result) Content() []Content { return slices.Clone(r.content) }
 
 // Meta is what presentation needs beyond the content; zero where there is none.
 func (r Result) Meta() JSON { return r.meta }
+
+// Card is what an interface for people shows of the call now that it has ended.
+func (r Result) Card() Card {
+	if r.tool == nil {
+		return genericCard(r.name)
+	}
+	return r.tool.PresentResult(r.args, r)
+}
 
 // MarshalJSON gives ok, value or error, content and meta, as the JSON-lines
 // protocol has them.

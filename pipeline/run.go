@@ -15,24 +15,17 @@ import (
 // ctx is the caller's cancellation: before the body begins it makes the call
 // CANCELLED, while the body runs it reaches the body, whatever wrappers do.
 func (s *Scope) Call(ctx context.Context, req Request) Result {
-	c, tool, st, refused := s.begin(ctx, req)
-	o := Outcome{}
-	if refused != nil {
-		o = Failure(refused)
-	} else {
-		o = st.run(ctx, c)
-	}
-	return st.finish(c, tool, o)
+	return s.carryOut(s.prepare(ctx, req))
 }
 
-// begin is what is known of a call before any policy: who it is, what it says,
-// which tool it reaches, and whether the arguments fit.
-func (s *Scope) begin(ctx context.Context, req Request) (*Call, *Tool, *stages, *Error) {
-	tool, st, closed := s.snapshot(req.Name)
+// prepare is what is known of a call before any policy: who it is, what it
+// says, which tool it reaches, and whether the arguments fit. A call that waits
+// for its turn is not asked for any of it again.
+func (s *Scope) prepare(ctx context.Context, req Request) (*Call, *Error) {
 	c, refused := s.identify(ctx, req)
-	c.tool = tool
+	c.tool = s.Lookup(req.Name)
 	if refused != nil {
-		return c, tool, &st, refused
+		return c, refused
 	}
 	// Materialise.
 	text := req.Args
@@ -41,20 +34,33 @@ func (s *Scope) begin(ctx context.Context, req Request) (*Call, *Tool, *stages, 
 	}
 	var err error
 	if c.args, err = ParseJSON(text); err != nil {
-		return c, tool, &st, Fail(CodeInvalidArgs, "the arguments are no lossless JSON: "+err.Error(), &Violation{Expected: "a JSON object", Got: err.Error()})
-	}
-	if closed {
-		return c, tool, &st, Failf(CodeCancelled, "the scope of the call has ended")
+		return c, Fail(CodeInvalidArgs, "the arguments are no lossless JSON: "+err.Error(), &Violation{Expected: "a JSON object", Got: err.Error()})
 	}
 	// Visible?
-	if tool == nil {
-		return c, tool, &st, s.unknown(req.Name)
+	if c.tool == nil {
+		return c, s.unknown(req.Name)
 	}
 	// Validate.
-	if bad := tool.parameters.Validate(c.args); bad != nil {
-		return c, tool, &st, Fail(CodeInvalidArgs, bad.Error(), bad)
+	if bad := c.tool.parameters.Validate(c.args); bad != nil {
+		return c, Fail(CodeInvalidArgs, bad.Error(), bad)
 	}
-	return c, tool, &st, nil
+	return c, nil
+}
+
+// carryOut takes a call from policy to its result. The policy is what the scope
+// has now.
+func (s *Scope) carryOut(c *Call, refused *Error) Result {
+	st, closed := s.stages()
+	switch {
+	case closed:
+		refused = Failf(CodeCancelled, "the scope of the call has ended")
+	case refused == nil && c.parent != nil && c.parent.ended.Load():
+		refused = orphan()
+	}
+	if refused != nil {
+		return st.finish(c, Failure(refused))
+	}
+	return st.finish(c, st.run(c.caller, c))
 }
 
 func (s *Scope) unknown(name string) *Error {
@@ -82,11 +88,11 @@ func (st *stages) run(ctx context.Context, c *Call) Outcome {
 	if ctx.Err() != nil {
 		return Failure(cancelledBefore(ctx))
 	}
-	decision, by := st.decide(ctx, c, 0)
-	if refused := st.settle(ctx, c, decision, by); refused != nil {
+	decision, by := st.preExecute(ctx, c, 0)
+	if refused := st.approval(ctx, c, decision, by); refused != nil {
 		return Failure(refused)
 	}
-	if refused := st.denied(c); refused != nil {
+	if refused := st.askGuards(c); refused != nil {
 		return Failure(refused)
 	}
 	if ctx.Err() != nil {
@@ -94,13 +100,13 @@ func (st *stages) run(ctx context.Context, c *Call) Outcome {
 	}
 	o := st.execute(ctx, c)
 	if o.OK() {
-		o = st.judge(ctx, c, o)
+		o = st.postExecute(ctx, c, o)
 	}
 	return o
 }
 
-// settle makes a decision a refusal, or nil, asking where it says so.
-func (st *stages) settle(ctx context.Context, c *Call, d Decision, by string) *Error {
+// approval makes a decision a refusal, or nil, asking where it says so.
+func (st *stages) approval(ctx context.Context, c *Call, d Decision, by string) *Error {
 	switch d := d.(type) {
 	case Allow:
 		return nil
@@ -178,6 +184,9 @@ func (st *stages) execute(ctx context.Context, c *Call) Outcome {
 		fused, cancel := context.WithCancelCause(own)
 		defer cancel(nil)
 		defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+		if ctx.Err() != nil {
+			cancel(context.Cause(ctx)) // AfterFunc takes its time
+		}
 		if c.tool.timeout > 0 {
 			var stop context.CancelFunc
 			fused, stop = context.WithTimeoutCause(fused, c.tool.timeout, errTimeout)
@@ -225,10 +234,10 @@ func (st *stages) body(ctx context.Context, c *Call) (o Outcome) {
 	return o
 }
 
-// judge runs the PostExecute chain. A listener sees what those before left.
-func (st *stages) judge(ctx context.Context, c *Call, o Outcome) Outcome {
+// postExecute runs the PostExecute chain. A listener sees what those before left.
+func (st *stages) postExecute(ctx context.Context, c *Call, o Outcome) Outcome {
 	for _, l := range st.post {
-		switch d := st.postDecision(ctx, c, l, o).(type) {
+		switch d := st.askPost(ctx, c, l, o).(type) {
 		case Accept:
 		case AcceptContent:
 			o.content = d.Content
@@ -249,7 +258,7 @@ func (st *stages) judge(ctx context.Context, c *Call, o Outcome) Outcome {
 	return o
 }
 
-func (st *stages) postDecision(ctx context.Context, c *Call, l named[PostExecute], o Outcome) (d PostDecision) {
+func (st *stages) askPost(ctx context.Context, c *Call, l named[PostExecute], o Outcome) (d PostDecision) {
 	defer func() {
 		if p := recover(); p != nil {
 			st.fault(c, "post-execute", l.name, p)
@@ -269,24 +278,45 @@ func (st *stages) replaced(c *Call, by string, value JSON) (o Outcome) {
 	return c.tool.replace(c, value)
 }
 
-// finish makes the outcome the result: the tool's last word on the content,
-// the frozen snapshot, the observers. It runs exactly once for a call.
-func (st *stages) finish(c *Call, tool *Tool, o Outcome) Result {
+// finish makes the outcome the result: normalised, with the tool's last word on
+// the content, frozen, and shown to the observers. It runs exactly once for a
+// call.
+func (st *stages) finish(c *Call, o Outcome) Result {
 	c.ended.Store(true)
-	r := Result{id: c.id, value: o.value, failure: o.failure, content: o.content, meta: o.meta}
-	if r.failure != nil {
-		r.value = JSON{} // never both
+	o = normalise(o)
+	r := Result{id: c.id, name: c.name, args: c.args, tool: c.tool, value: o.value, failure: o.failure, content: o.content, meta: o.meta}
+	if c.tool != nil && c.tool.finalize != nil {
+		r.content = st.finalize(c, c.tool, r)
 	}
-	if tool != nil && tool.finalize != nil {
-		r.content = st.finalize(c, tool, r)
-	}
-	if len(r.content) == 0 && r.failure != nil {
-		r.content = []Content{Text(r.failure.Message)}
-	}
-	r.content = append([]Content(nil), r.content...)
+	r = freeze(r)
+	c.frozen = &r
 	for _, l := range st.observers {
 		st.observe(c, l, r)
 	}
+	return r
+}
+
+// normalise gives every outcome the same form, whoever made it: a value or a
+// failure, never both; a failure in one sentence, which is what a model reads
+// where nothing else was rendered.
+func normalise(o Outcome) Outcome {
+	if o.failure == nil {
+		return o
+	}
+	o.value, o.failure = JSON{}, o.failure.short()
+	if len(o.content) == 0 {
+		o.content = []Content{Text(o.failure.Message)}
+	}
+	return o
+}
+
+// freeze is the snapshot that the caller, observers and a log get. Its content
+// is bounded, and nobody else has a hand on it.
+func freeze(r Result) Result {
+	if len(r.content) == 0 && r.failure != nil {
+		r.content = []Content{Text(r.failure.Message)}
+	}
+	r.content = bounded(r.content)
 	return r
 }
 

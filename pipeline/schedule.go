@@ -51,8 +51,8 @@ func NewQueue(s *Scope, mode Mode, pool int) *Queue {
 
 // Pending is a call that was submitted.
 type Pending struct {
-	ctx      context.Context
-	req      Request
+	call     *Call
+	refused  *Error // before its turn
 	parallel bool
 	begun    bool
 	stop     func() bool // of the watch on ctx while it waits
@@ -72,7 +72,9 @@ func (p *Pending) Result() Result {
 // Submit takes a call. It never waits: the call begins when the mode lets it.
 // A call whose ctx ends before that is CANCELLED at once, without its turn.
 func (q *Queue) Submit(ctx context.Context, req Request) *Pending {
-	p := &Pending{ctx: ctx, req: req, done: make(chan struct{}), parallel: q.scope.parallel(req)}
+	p := &Pending{done: make(chan struct{})}
+	p.call, p.refused = q.scope.prepare(ctx, req)
+	p.parallel = parallel(p.call, p.refused)
 	q.mu.Lock()
 	q.waiting = append(q.waiting, p)
 	q.startLocked()
@@ -83,18 +85,9 @@ func (q *Queue) Submit(ctx context.Context, req Request) *Pending {
 	return p
 }
 
-// parallel classifies a request. Whatever is wrong with it makes it exclusive.
-func (s *Scope) parallel(req Request) bool {
-	tool := s.Lookup(req.Name)
-	if tool == nil || tool.parallel == "never" {
-		return false
-	}
-	text := req.Args
-	if len(text) == 0 {
-		text = []byte("{}")
-	}
-	args, err := ParseJSON(text)
-	return err == nil && tool.ConcurrencySafe(args)
+// parallel classifies a call. Whatever is wrong with it makes it exclusive.
+func parallel(c *Call, refused *Error) bool {
+	return refused == nil && c.tool.concurrencySafe(c.args)
 }
 
 // drop ends a call that was cancelled while it waited.
@@ -114,11 +107,13 @@ func (q *Queue) drop(p *Pending) {
 	q.dropped++
 	q.startLocked() // it may have been a barrier
 	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		q.dropped--
+		q.idle.Broadcast()
+		q.mu.Unlock()
+	}()
 	q.finish(p)
-	q.mu.Lock()
-	q.dropped--
-	q.idle.Broadcast()
-	q.mu.Unlock()
 }
 
 // startLocked begins what may begin.
@@ -159,24 +154,40 @@ func (q *Queue) begin(p *Pending) {
 		q.alone = true
 	}
 	go func() {
+		defer func() {
+			q.mu.Lock()
+			if p.parallel {
+				q.running--
+			} else {
+				q.alone = false
+			}
+			q.startLocked()
+			q.idle.Broadcast()
+			q.mu.Unlock()
+		}()
 		q.finish(p)
-		q.mu.Lock()
-		if p.parallel {
-			q.running--
-		} else {
-			q.alone = false
-		}
-		q.startLocked()
-		q.idle.Broadcast()
-		q.mu.Unlock()
 	}()
 }
 
 // finish makes the call; one that was cancelled before it began gets its result
-// by the same way as any other.
+// by the same way as any other. What ends the goroutine in place of returning,
+// as runtime.Goexit does, is a failure like a panic.
 func (q *Queue) finish(p *Pending) {
-	p.result = q.scope.Call(p.ctx, p.req)
-	close(p.done)
+	ended := Failf(CodeToolPanic, "%s ended its goroutine; this is a fault of the tool", p.call.name)
+	p.result = Result{id: p.call.id, name: p.call.name, failure: ended, content: []Content{Text(ended.Message)}}
+	returned := false
+	defer close(p.done)
+	defer func() {
+		switch {
+		case returned:
+		case p.call.frozen != nil: // an observer's doing, which changes nothing
+			p.result = *p.call.frozen
+		default:
+			p.result = q.scope.carryOut(p.call, ended)
+		}
+	}()
+	r := q.scope.carryOut(p.call, p.refused)
+	p.result, returned = r, true
 }
 
 // Wait waits until no call waits or runs.

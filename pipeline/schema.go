@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -295,7 +296,7 @@ func (s *Schema) validate(d *jsontext.Decoder, path string) (*Violation, error) 
 		}
 		n := 0.0
 		if s.allows("number") {
-			if n, err = strconv.ParseFloat(text, 64); err != nil {
+			if n, err = strconv.ParseFloat(text, 64); err != nil || rounded(text, n) {
 				return wrong(clip(text))
 			}
 		} else {
@@ -311,6 +312,19 @@ func (s *Schema) validate(d *jsontext.Decoder, path string) (*Violation, error) 
 		}
 	}
 	return nil, nil
+}
+
+// rounded reports an integer that a float64 has no room for.
+func rounded(text string, n float64) bool {
+	if math.Abs(n) <= 1<<53 && n != 1<<53 && n != -1<<53 {
+		return false
+	}
+	i, ok := new(big.Int).SetString(text, 10)
+	if !ok || text == strconv.FormatFloat(n, 'f', -1, 64) {
+		return false // written with a fraction or an exponent, or as a float64 is
+	}
+	j, _ := big.NewFloat(n).Int(nil)
+	return i.Cmp(j) != 0
 }
 
 func clip(s string) string {
@@ -479,7 +493,11 @@ func infer(t reflect.Type, args bool, above []reflect.Type) (*Schema, error) {
 		return reflect.Zero(t).Interface().(Schemer).Schema(), nil
 	}
 	switch {
-	case t == jsonType || t.Kind() == reflect.Interface:
+	case t == jsonType:
+		return AnyValue(), nil
+	case t.Kind() == reflect.Interface && args:
+		return nil, fmt.Errorf("type %v: numbers would lose digits in it; use pipeline.JSON", t)
+	case t.Kind() == reflect.Interface:
 		return AnyValue(), nil
 	case t == timeType:
 		return &Schema{Types: []string{"string"}}, nil

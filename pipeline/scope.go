@@ -258,8 +258,9 @@ func (s *Scope) visible(name string) *Tool {
 	return nil
 }
 
-// snapshot is what a call in the scope begins with.
-func (s *Scope) snapshot(name string) (*Tool, stages, bool) {
+// stages is the policy that a call in the scope begins with; closed reports a
+// scope that takes none any more.
+func (s *Scope) stages() (_ *stages, closed bool) {
 	s.tree.mu.RLock()
 	defer s.tree.mu.RUnlock()
 	var st stages
@@ -280,7 +281,7 @@ func (s *Scope) snapshot(name string) (*Tool, stages, bool) {
 			st.approver = at.approver
 		}
 	}
-	return s.visible(name), st, s.closed
+	return &st, s.closed
 }
 
 func gather[F any](to []named[F], from []*named[F]) []named[F] {

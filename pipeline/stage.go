@@ -70,6 +70,7 @@ func (o Outcome) Err() *Error { return o.failure }
 
 // Failure is the outcome of a body that failed.
 func Failure(e *Error) Outcome {
+	e = e.short()
 	return Outcome{failure: e, content: []Content{Text(e.Message)}}
 }
 
@@ -155,8 +156,8 @@ type stages struct {
 	faults    []func(Fault)
 }
 
-// decide runs the PreExecute chain from listener i on, and says who denied.
-func (st *stages) decide(ctx context.Context, c *Call, i int) (d Decision, by string) {
+// preExecute runs the PreExecute chain from listener i on, and says who denied.
+func (st *stages) preExecute(ctx context.Context, c *Call, i int) (d Decision, by string) {
 	if i == len(st.pre) {
 		return Allow{}, ""
 	}
@@ -171,7 +172,7 @@ func (st *stages) decide(ctx context.Context, c *Call, i int) (d Decision, by st
 	var laterBy string
 	next := func() Decision {
 		if later == nil {
-			later, laterBy = st.decide(ctx, c, i+1)
+			later, laterBy = st.preExecute(ctx, c, i+1)
 		}
 		return later
 	}
@@ -189,8 +190,8 @@ func (st *stages) decide(ctx context.Context, c *Call, i int) (d Decision, by st
 	return d, ""
 }
 
-// denied asks all guards. What it returns does not depend on their order.
-func (st *stages) denied(c *Call) *Error {
+// askGuards asks all guards. What it returns does not depend on their order.
+func (st *stages) askGuards(c *Call) *Error {
 	var by, reasons []string
 	for _, g := range st.guards {
 		reason, deny := st.guard(c, g)

@@ -144,8 +144,8 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 	if err != nil {
 		return fail(err)
 	}
-	// Arguments that are valid must decode: what the schema allows beyond the
-	// type shows here as far as defaults do, and as INTERNAL in a call.
+	// Arguments that are valid should decode: what a given schema allows beyond
+	// the type shows here as far as defaults do, and as INVALID_ARGS in a call.
 	decode := func(args JSON) (a A, err error) {
 		if !defaults.IsZero() {
 			if err := defaults.Decode(&a); err != nil {
@@ -170,8 +170,7 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 	case spec.ConcurrencySafe != nil:
 		t.parallel = "by-arguments"
 	}
-	// outcome validates and renders a value.
-	outcome := func(args A, value V) Outcome {
+	validateAndRender := func(args A, value V) Outcome {
 		j, err := MarshalValue(value)
 		if err != nil {
 			return Failure(Failf(CodeInvalidOutput, "the value of %s can't be written as JSON: %v", t.name, err))
@@ -192,17 +191,17 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 	t.execute = func(ctx context.Context, c *Call) Outcome {
 		args, err := decode(c.args)
 		if err != nil {
-			return Failure(Failf(CodeInvalidArgs, "the arguments of %s can't be decoded: %v", t.name, err))
+			return Failure(Fail(CodeInvalidArgs, "the arguments of "+t.name+" can't be decoded: "+err.Error(), &Violation{Expected: "what fits the type of the arguments", Got: err.Error()}))
 		}
 		value, err := spec.Execute(ctx, args, c)
 		if err == nil {
-			return outcome(args, value)
+			return validateAndRender(args, value)
 		}
 		e := classify(err, c.caller, ctx)
 		o := Failure(e)
 		if p, ok := errorAs[*Partial](err); ok {
 			if v, ok := p.Value.(V); ok {
-				if part := outcome(args, v); part.OK() {
+				if part := validateAndRender(args, v); part.OK() {
 					e.Details = withPartial(e.Details, part.value)
 					o = Outcome{failure: e, content: part.content, meta: part.meta}
 				}
@@ -222,7 +221,7 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 		if err != nil {
 			return Failure(Failf(CodeInvalidOutput, "the replaced value of %s doesn't fit: %v", t.name, err))
 		}
-		return outcome(args, v)
+		return validateAndRender(args, v)
 	}
 	t.safe = func(args JSON) bool {
 		a, err := decode(args)
@@ -319,7 +318,12 @@ func (t *Tool) Description() string { return t.description }
 
 // ConcurrencySafe reports whether a call with these arguments may run beside
 // others: only where the tool says so of arguments that are valid.
-func (t *Tool) ConcurrencySafe(args JSON) (safe bool) {
+func (t *Tool) ConcurrencySafe(args JSON) bool {
+	return t.parallel != "never" && t.parameters.Validate(args) == nil && t.concurrencySafe(args)
+}
+
+// concurrencySafe is ConcurrencySafe of valid arguments.
+func (t *Tool) concurrencySafe(args JSON) (safe bool) {
 	if t.parallel == "never" {
 		return false
 	}
@@ -328,7 +332,7 @@ func (t *Tool) ConcurrencySafe(args JSON) (safe bool) {
 			safe = false
 		}
 	}()
-	return t.parameters.Validate(args) == nil && t.safe(args)
+	return t.safe(args)
 }
 
 // Parallel is "always", "never", or "by-arguments": which calls may run beside

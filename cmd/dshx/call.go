@@ -48,11 +48,13 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	set.Scope.SetApprover(approval.Never{}) // one call has nobody to ask
+	if !set.Asks() {
+		set.Scope.SetApprover(approval.Never{})
+	} // else there is none: one call has nobody to ask
 	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
 	err = set.Close()
 	if f.JSON {
-		line, e := pipeline.MarshalValue(jsonl.Reply("1", args[0], text, set.Scope.Lookup(args[0]), result))
+		line, e := pipeline.MarshalValue(jsonl.Reply("1", result))
 		if e != nil {
 			return e
 		}

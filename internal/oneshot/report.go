@@ -94,16 +94,19 @@ func (r *run) report(st *sandbox.State, left []int) {
 	failed := st.Signal != 0 || st.ExitCode != 0 || r.timedOut
 	denials := r.cmd.Denials()
 	p := r.scope.Policy()
+	said := ""
 	if r.streams != nil && failed {
-		denials = append(denials, sandbox.Attribute(p, r.cwd(), string(r.streams.Stderr.Bytes()), denials)...)
+		said = string(r.streams.Stderr.Bytes())
+		denials = append(denials, sandbox.Attribute(p, r.cwd(), said, denials)...)
 	}
 	if failed {
 		denials = append(denials, r.cmd.GainRefused()...)
 	}
 	if r.o.JSON || r.o.StatusFD >= 0 {
 		notices := r.scope.Notices()
-		if l := result.LimitOf(st, p.Limits()); l != nil {
-			notices = append(notices, result.LimitNotice(l))
+		limit := result.LimitOf(st, p.Limits(), said)
+		if limit != nil {
+			notices = append(notices, result.LimitNotice(st, limit))
 		}
 		notices = append(notices, r.scope.NewGitDirs(st.Started)...)
 		code, sig := result.Ending(st)
@@ -112,7 +115,7 @@ func (r *run) report(st *sandbox.State, left []int) {
 				code, sig, r.timedOut, st.Duration.Milliseconds(), len(left), exitedFacts{denials, notices}}})
 		}
 		if r.o.JSON {
-			printJSON(r.value(st, left, denials, notices))
+			printJSON(r.value(st, left, limit, denials, notices))
 		}
 	}
 	if failed && !r.o.Quiet && !r.o.JSON {
@@ -139,12 +142,12 @@ func printDenials(ds []sandbox.Denial) {
 
 func (r *run) cwd() string { return r.scope.Policy().Cwd() }
 
-func (r *run) value(st *sandbox.State, left []int, denials []sandbox.Denial, notices []sandboxpolicy.Notice) value {
+func (r *run) value(st *sandbox.State, left []int, limit *result.Limit, denials []sandbox.Denial, notices []sandboxpolicy.Notice) value {
 	code, sig := result.Ending(st)
 	v := value{Kind: "foreground", Ended: result.Ended{
 		Cwd: r.cwd(), ExitCode: code, Signal: sig, TimedOut: r.timedOut,
 		DurationMs: st.Duration.Milliseconds(), Encoding: result.UTF8,
-		Limit:   result.LimitOf(st, r.scope.Policy().Limits()),
+		Limit:   limit,
 		Sandbox: result.Sandbox{Enforcement: r.scope.Enforcement(), Denials: denials, Notices: notices},
 	}}
 	if r.o.Timeout > 0 {

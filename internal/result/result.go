@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -84,21 +86,38 @@ func Ending(st *sandbox.State) (code *int, sig *string) {
 	return new(st.ExitCode), nil
 }
 
-// LimitOf tells which limit ended the command, by the signal that the kernel
-// sends for it (setrlimit(2)).
-func LimitOf(st *sandbox.State, l sandboxpolicy.Limits) *Limit {
+// LimitOf tells which limit ended a command, by the signal that the kernel
+// sends for it (setrlimit(2)), or bounded one that failed: the kernel refuses
+// then, and only the command knows. said is what such a command said, on
+// standard error as a rule; "" for one that did not fail or was not listened to.
+func LimitOf(st *sandbox.State, l sandboxpolicy.Limits, said string) *Limit {
 	switch {
 	case st.Signal == unix.SIGXCPU && l.CPUTime > 0:
 		return &Limit{"cpu-time", l.CPUTime.Milliseconds()}
 	case st.Signal == unix.SIGXFSZ && l.FileSize > 0:
 		return &Limit{"file-size", l.FileSize}
+	case l.Pids > 0 && saysAny(said, "fork", "thread", "spawn", "process", "clone") && saysAny(said, "resource temporarily unavailable", "eagain", "cannot fork"):
+		return &Limit{"pids", l.Pids}
+	case l.Memory > 0 && saysAny(said, "cannot allocate memory", "out of memory", "enomem", "memoryerror", "bad_alloc", "memory exhausted"):
+		return &Limit{"memory", l.Memory}
+	case l.FileSize > 0 && saysAny(said, "file too large", "efbig"):
+		return &Limit{"file-size", l.FileSize}
 	}
 	return nil
 }
 
+func saysAny(said string, words ...string) bool {
+	said = strings.ToLower(said)
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
+}
+
 // LimitNotice is the notice that goes with LimitOf.
-func LimitNotice(l *Limit) sandboxpolicy.Notice {
-	return sandboxpolicy.Notice{Kind: "limit", Text: "the limit " + l.Name + " ended the command"}
+func LimitNotice(st *sandbox.State, l *Limit) sandboxpolicy.Notice {
+	what := "bounded"
+	if st.Signal == unix.SIGXCPU || st.Signal == unix.SIGXFSZ {
+		what = "ended"
+	}
+	return sandboxpolicy.Notice{Kind: "limit", Text: "the limit " + l.Name + " " + what + " the command"}
 }
 
 // Output is the captured output of one command.

@@ -123,14 +123,21 @@ func (s *Set) JobEvents(write func(event any)) (stop func()) {
 	})
 }
 
+// EndJobs ends all jobs. Close does, too, and tells what became of it.
+func (s *Set) EndJobs() { _ = s.endJobs() }
+
+func (s *Set) endJobs() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	return s.jobs.Close(ctx)
+}
+
 // Close ends all jobs and everything else that was started, and removes what
 // nobody needs any more: results that were too long stay for their reader.
 func (s *Set) Close() error {
 	var errs []error
 	if s.jobs != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-		errs = append(errs, s.jobs.Close(ctx))
-		cancel()
+		errs = append(errs, s.endJobs())
 	}
 	if s.Scope != nil {
 		s.Scope.Close()

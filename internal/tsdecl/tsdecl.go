@@ -3,7 +3,6 @@
 package tsdecl
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/dshx/dshx/pipeline"
@@ -88,9 +87,15 @@ func property(name string) string {
 		if c == '_' || c == '$' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || i > 0 && c >= '0' && c <= '9' {
 			continue
 		}
-		return strconv.Quote(name)
+		return quote(name)
 	}
 	return name
+}
+
+// quote is a text as a string literal. JSON's are TypeScript's, Go's are not.
+func quote(text string) string {
+	j, _ := pipeline.MarshalValue(text) // the texts of a schema are UTF-8
+	return j.String()
 }
 
 func typeOf(indent string, s *pipeline.Schema) string {
@@ -106,7 +111,7 @@ func typeOf(indent string, s *pipeline.Schema) string {
 				continue
 			}
 			for _, v := range s.Enum {
-				parts = append(parts, strconv.Quote(v))
+				parts = append(parts, quote(v))
 			}
 		case "integer", "number":
 			parts = append(parts, "number")

@@ -9,7 +9,7 @@ import (
 
 type args struct {
 	Path  string         `json:"file_path" doc:"the file, */ relative"`
-	Mode  string         `json:"mode,omitzero" schema:"enum=a|b"`
+	Mode  string         `json:"mode,omitzero" schema:"enum=a|b|\a\U000E0001"`
 	Sub   *struct{}      `json:"sub"`
 	Names map[string]int `json:"names,omitzero"`
 	Edits []struct {
@@ -38,7 +38,7 @@ func TestDeclarations(t *testing.T) {
 export interface JobListArgs {
   /** the file, *\/ relative */
   file_path: string;
-  mode?: "a" | "b";
+  mode?: "a" | "b" | "\u0007` + "\U000E0001" + `";
   sub?: {};
   names?: { [name: string]: number };
   edits?: {

@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,10 +10,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dshx/dshx/pipeline"
@@ -35,7 +38,7 @@ func tools(t testing.TB) *pipeline.Scope {
 	t.Helper()
 	s := pipeline.New(pipeline.Options{})
 	body := func(ctx context.Context, a sayArgs, c *pipeline.Call) (sayValue, error) {
-		v := sayValue{Said: a.Text}
+		v := sayValue{Said: strings.Repeat(a.Text, max(a.Times, 1))}
 		if a.Block {
 			<-ctx.Done()
 			return v, &pipeline.Partial{Value: v, Cause: ctx.Err()}
@@ -157,7 +160,8 @@ func TestServe_AnswersEachLine(t *testing.T) {
 func TestServe_SurvivesEverything(t *testing.T) {
 	for _, bad := range []string{
 		`not json`, `{"id":5,"tool":"say"`, `42`, `[]`, `"x"`, `null`, `{}`, `{"id":5}`, `{"id":5,"tool":1}`, `{"id":5,"tool":"say","stream":1}`,
-		`{"id":5,"tool":"say","ping":1}`, `{"id":5,"id":6,"tool":"say"}`, `{"id":5,"tool":"say","arguments":{"text":"\ud83d"}}`,
+		`{"id":5,"tool":"say","ping":1}`, `{"id":5,"id":6,"tool":"say"}`, `{"tool":"say","tool":"say","id":5}`, "\xef\xbb\xbf" + `{"tool":"say"}`,
+		`{"id":5,"tool":"say","arguments":{"text":"\ud83d"}}`,
 		"{\"id\":5,\"tool\":\"say\",\"arguments\":{\"text\":\"\xff\"}}", `{"id":5,"tool":"say"} {"id":6,"tool":"say"}`,
 		`{"id":5,"tool":"say","arguments":{"text":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}}`,
 		`{"id":{},"tool":"say"}`, `{"id":[1],"tool":"say"}`, `{"id":true,"tool":"say"}`, `{"cancel":null}`, `{"cancel":[]}`, `{"approve":1}`,
@@ -199,6 +203,17 @@ func TestServe_LongLines(t *testing.T) {
 	}
 	if pong != 1 || ok != 1 || bad != 2 || len(got) != 4 {
 		t.Errorf("%d pongs, %d results, %d errors in %d lines", pong, ok, bad, len(got))
+	}
+
+	// To the byte, with whichever end.
+	for _, end := range []string{"\n", "\r\n", ""} {
+		for over, want := range map[int]string{0: `{"id":7,"ok":true`, 1: `{"id":7,"ok":false,"error":{"code":"PARSE_ERROR"`} {
+			const empty = `{"id":7,"tool":"say","arguments":{"text":""}}`
+			line := strings.Replace(empty, `""`, `"`+strings.Repeat("x", limit-len(empty)+over)+`"`, 1)
+			if got := run(t, line+end, Options{MaxLine: limit}); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+				t.Errorf("%d bytes over, end %q: %.100s", over, end, got)
+			}
+		}
 	}
 
 	// Without an end, and with input left open: what runs gets its result.
@@ -247,7 +262,7 @@ func TestServe_Order(t *testing.T) {
 	}
 	// The same id twice at once.
 	got := run(t, `{"id":1,"tool":"say","arguments":{"wait_ms":60,"text":"first"}}`+"\n"+`{"id":1,"tool":"say"}`+"\n"+`{"id":"1","tool":"say"}`, Options{})
-	if len(got) != 3 || !strings.Contains(got[0], "DUPLICATE_ID") || !strings.Contains(got[1], `"said":"first"`) || !strings.HasPrefix(got[2], `{"id":"1","ok":true`) {
+	if len(got) != 3 || !strings.HasPrefix(got[0], `{"id":1,"ok":false,"error":{"code":"DUPLICATE_ID","message":"a call with the id 1 is in flight; it goes on"},"content":[{"type":"text","text":"a call`) || !strings.HasSuffix(got[0], `"card":{"card":"generic","title":"say","kind":"other","locations":[]}}`) || !strings.Contains(got[1], `"said":"first"`) || !strings.HasPrefix(got[2], `{"id":"1","ok":true`) {
 		t.Errorf("%q", got)
 	}
 }
@@ -338,6 +353,12 @@ func TestServe_Approval(t *testing.T) {
 			t.Errorf("%s: %s, %s", tt.outcome, a, b)
 		}
 	}
+	// A call without an id has its question, too.
+	c.send(`{"tool":"say","arguments":{"ask":true}}`)
+	c.want(`{"id":null,"event":"approval","approval":"ap-4"`)
+	c.send(`{"approve":"ap-4","outcome":"rejected"}`)
+	c.next()
+	c.next()
 	// Nobody is left to answer.
 	c.send(`{"id":8,"tool":"say","arguments":{"ask":true}}`)
 	c.want(`{"id":8,"event":"approval"`)
@@ -386,6 +407,137 @@ func TestServe_Streams(t *testing.T) {
 	}
 }
 
+// Bytes that are no characters come as base64, also those that only the end of
+// the call shows to be none.
+func TestServe_StreamsBytes(t *testing.T) {
+	s := tools(t)
+	type none struct{}
+	bytes, err := pipeline.Define(pipeline.Spec[none, none]{Name: "bytes", Description: "d",
+		Render: func(none, none) []pipeline.Content { return nil },
+		Execute: func(_ context.Context, _ none, c *pipeline.Call) (none, error) {
+			for _, data := range []string{"a\xff", "\xe0\xb8"} {
+				c.Report(pipeline.Progress{Stream: "stdout", Data: []byte(data)})
+			}
+			return none{}, nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(bytes); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, `{"id":1,"tool":"bytes","stream":true}`, Options{Scope: s})
+	if len(got) != 3 || got[0] != `{"id":1,"event":"output","stream":"stdout","base64":"Yf8="}` || got[1] != `{"id":1,"event":"output","stream":"stdout","base64":"4Lg="}` || !strings.HasPrefix(got[2], `{"id":1,"ok":true`) {
+		t.Errorf("%q", got)
+	}
+}
+
+// Calls that wait are bounded: past that no line is read, until one has ended.
+func TestServe_BoundsWhatWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string // of a call
+		most int    // lines
+	}{
+		"by number": {"", maxPending + 3000},
+		"by bytes":  {strings.Repeat("x", 900<<10), maxPendingLines + 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			in, feed := io.Pipe()
+			done := make(chan error, 1)
+			go func() { done <- Serve(ctx, in, io.Discard, Options{Scope: tools(t), MaxLine: 1 << 20}) }()
+			var sent atomic.Int64
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for i := range 2 * tt.most {
+					if _, err := fmt.Fprintf(feed, "{\"id\":%d,\"tool\":\"alone\",\"arguments\":{\"block\":true,\"text\":%q}}\n", i, tt.text); err != nil {
+						return
+					}
+					sent.Add(1)
+				}
+			}()
+			synctest.Wait()
+			if n := int(sent.Load()); n > tt.most || n < tt.most/3 {
+				t.Errorf("%s: %d lines were taken", name, n)
+			}
+			cancel(errSignal)
+			if err := <-done; err != errSignal {
+				t.Errorf("%s: %v", name, err)
+			}
+			in.Close()
+			<-ended
+		})
+	}
+}
+
+// Results that nobody reads are bounded, too: calls behind them wait, and all
+// come once somebody does. One that is cancelled waits for nothing.
+func TestServe_BoundsUnreadResults(t *testing.T) {
+	for _, unordered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			in, feed := io.Pipe()
+			out, write := io.Pipe()
+			s := tools(t)
+			var ended atomic.Int32
+			s.Observe("ended", func(*pipeline.Call, pipeline.Result) { ended.Add(1) })
+			done := make(chan error, 1)
+			go func() {
+				done <- Serve(t.Context(), in, write, Options{Scope: s, MaxLine: 1 << 20, Unordered: unordered})
+				write.Close()
+			}()
+			const n, size = 300, 64 << 10
+			for i := range n {
+				fmt.Fprintf(feed, "{\"id\":%d,\"tool\":\"say\",\"arguments\":{\"text\":\"x\",\"times\":%d}}\n", i, size)
+			}
+			synctest.Wait()
+			// A result has the text in its value, and most of it in its content.
+			if k := int(ended.Load()); k > (1<<20)/size+maxRunning+1 || k < 8 {
+				t.Errorf("%d bodies ran", k)
+			}
+			before := ended.Load()
+			go func() {
+				fmt.Fprintf(feed, "{\"cancel\":%d}\n", n-1)
+				feed.Close()
+			}()
+			synctest.Wait()
+			if k := ended.Load(); k != before+1 {
+				t.Errorf("%d calls ended by one cancel", k-before)
+			}
+			r := bufio.NewReader(out)
+			seen := map[int]string{}
+			last := -1
+			for {
+				l, err := r.ReadBytes('\n')
+				if err == io.EOF {
+					break
+				}
+				var m struct {
+					ID    *int
+					Error struct{ Code string }
+				}
+				if err := json.Unmarshal(l, &m); err != nil {
+					t.Fatal(err)
+				}
+				if m.ID == nil {
+					continue
+				}
+				if !unordered && *m.ID != last+1 {
+					t.Errorf("result %d behind %d", *m.ID, last)
+				}
+				last = *m.ID
+				seen[last] = m.Error.Code
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if len(seen) != n || seen[n-1] != pipeline.CodeCancelled || seen[0] != "" || seen[n-2] != "" {
+				t.Errorf("%d results, the last %q", len(seen), seen[n-1])
+			}
+		})
+	}
+}
+
 var errSignal = errors.New("terminated")
 
 func TestServe_EndsBySignal(t *testing.T) {
@@ -427,6 +579,81 @@ func TestServe_ClosedOutput(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("it goes on")
+	}
+}
+
+// Results of cancelled calls don't hold up the call that they wait behind.
+func TestServe_CancelledBehindWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 200
+		c := connect(t, t.Context(), Options{MaxLine: 4 << 10})
+		for i := range n {
+			c.send(fmt.Sprintf(`{"id":%d,"tool":"alone","arguments":{"wait_ms":10}}`, i))
+		}
+		for i := 40; i < n; i++ {
+			c.send(fmt.Sprintf(`{"cancel":%d}`, i))
+		}
+		if err := c.end(); err != nil {
+			t.Error(err)
+		}
+		if got := len(c.out.lines()); got != n+n-40 {
+			t.Errorf("%d lines", got)
+		}
+	})
+}
+
+// A reader that reads nothing may hold everything up, but not the end by a
+// signal: what it doesn't take in time is dropped, and all calls have ended.
+func TestServe_EndsBesideAStuckReader(t *testing.T) {
+	for _, last := range []string{`{"ping":1}`, `{"id":2,"tool":"chunks","stream":true,"arguments":{"text":"xxxx","times":1000}}`} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			in, feed := io.Pipe()
+			out, write := io.Pipe()
+			defer out.Close() // lets the last write go
+			s := tools(t)
+			var ended atomic.Int32
+			s.Observe("ended", func(*pipeline.Call, pipeline.Result) { ended.Add(1) })
+			done := make(chan error, 1)
+			go func() { done <- Serve(ctx, in, write, Options{Scope: s}) }()
+			io.WriteString(feed, `{"id":1,"tool":"say","arguments":{"block":true}}`+"\n"+last+"\n")
+			time.Sleep(time.Hour)
+			select {
+			case err := <-done:
+				t.Fatalf("the reader was not waited for: %v", err)
+			default:
+			}
+			began := time.Now()
+			cancel(errSignal)
+			if err := <-done; err != errSignal {
+				t.Errorf("ended by %v", err)
+			}
+			if took := time.Since(began); took > 2*readTime {
+				t.Errorf("took %v", took)
+			}
+			if n := int(ended.Load()); n != 1+strings.Count(last, "tool") {
+				t.Errorf("%d calls have ended", n)
+			}
+			feed.Close()
+		})
+	}
+}
+
+// What ends without a call at the end is told of, behind all results.
+func TestServe_EventsOfTheEnd(t *testing.T) {
+	var tell func(any)
+	stopped := false
+	got := run(t, `{"id":1,"tool":"say","arguments":{"wait_ms":20}}`, Options{
+		Events: func(write func(any)) func() { tell = write; return func() { stopped = true } },
+		Ending: func() {
+			if stopped {
+				t.Error("the events ended first")
+			}
+			tell(map[string]string{"event": "job"})
+		},
+	})
+	if len(got) != 2 || !strings.HasPrefix(got[0], `{"id":1,"ok":true`) || got[1] != `{"event":"job"}` || !stopped {
+		t.Errorf("%q", got)
 	}
 }
 
@@ -559,4 +786,69 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q: nothing was asked", line)
 		}
 	})
+}
+
+// FuzzLines: lines come as a naive reader cuts them, blank ones left out and
+// long ones told of, however the input arrives.
+func FuzzLines(f *testing.F) {
+	for _, s := range []string{"a\nb", "\xef\xbb\xbfa\r\n\r\n  \nb\r", "aaaaaaaaaaaa\nb\n", "\n\n", "aaaaaaaa\r\naaaaaaaaa\r\n", "\xef\xbb\xbfaaaaaaa\n"} {
+		f.Add(s, uint8(8), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, in string, max, piece uint8) {
+		limit := int(max%32) + 1
+		var want []string
+		rest := in
+		for n := 1; rest != ""; n++ {
+			line, after, _ := strings.Cut(rest, "\n")
+			rest = after
+			line = strings.TrimSuffix(line, "\r")
+			long := len(line) > limit
+			if n == 1 && !long {
+				line = strings.TrimPrefix(line, "\xef\xbb\xbf")
+			}
+			switch {
+			case long:
+				want = append(want, fmt.Sprint(n, " long"))
+			case len(bytes.TrimSpace([]byte(line))) > 0:
+				want = append(want, fmt.Sprintf("%d %q", n, line))
+			}
+		}
+		l := &lines{r: bufio.NewReaderSize(&pieces{in, int(piece%16) + 1}, 16), max: limit}
+		var got []string
+		for {
+			line, err := l.next()
+			if err == io.EOF {
+				break
+			}
+			if err == errLong {
+				got = append(got, fmt.Sprint(l.n, " long"))
+				if err := l.skip(); err != nil && err != io.EOF {
+					t.Fatal(err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprintf("%d %q", l.n, line))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, at most %d:\n%v, want\n%v", in, limit, got, want)
+		}
+	})
+}
+
+// pieces is a text that comes a few bytes at a time.
+type pieces struct {
+	rest string
+	n    int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if p.rest == "" {
+		return 0, io.EOF
+	}
+	n := copy(b[:min(len(b), p.n)], p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
 }

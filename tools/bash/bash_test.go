@@ -117,6 +117,25 @@ func TestRun_FreshShell(t *testing.T) {
 	}
 }
 
+// TERM tells the truth: there is a terminal with pty alone.
+func TestRun_TermIsTheTerminals(t *testing.T) {
+	w := newWorld(t, func(r *sandboxpolicy.Request, _ *jobs.Options, _ *Options) {
+		r.Environ = append(r.Environ, "TERM=xterm-of-the-caller")
+	})
+	for _, tt := range []struct {
+		args object
+		want string
+	}{
+		{object{}, "dumb"}, {object{"pty": true}, "xterm-of-the-caller"},
+		{object{"env": object{"TERM": "own"}}, "own"}, {object{"env": object{"TERM": "own"}, "pty": true}, "own"},
+	} {
+		tt.args["command"] = "echo $TERM; env | grep -c ^TERM="
+		if v := w.ok(tt.args); strings.ReplaceAll(v.Stdout, "\r", "") != tt.want+"\n1\n" {
+			t.Errorf("%v: %q", tt.args, v.Stdout)
+		}
+	}
+}
+
 // F6-10, and what else no command runs for.
 func TestArgs_ThatMeanNothing(t *testing.T) {
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 
 const (
 	// maxContent is how much a model gets to read of a call, in bytes.
-	maxContent = 48 << 10
+	maxContent = pipeline.MaxContent
 	// maxFacts is how much of that are facts and denials.
 	maxFacts = 8 << 10
 	// maxDenials is how many denials and notices are told, of each.

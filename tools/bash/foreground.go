@@ -231,21 +231,23 @@ func (r *run) value(timeout time.Duration, left *leftBehind) *result.Ended {
 	v := &result.Ended{Cwd: valid(r.cwd), TimeoutMs: &ms, DurationMs: st.Duration.Milliseconds(), TimedOut: r.why.Load() == byTimeout}
 	v.ExitCode, v.Signal = result.Ending(st)
 	r.out.Fill(v)
-	v.Limit = result.LimitOf(st, p.Limits())
 	v.Sandbox = result.Sandbox{Enforcement: r.scope.Enforcement(), Denials: r.cmd.Denials(), Notices: clean(r.scope.Notices())}
+	said := "" // by a command that failed
 	if st.Signal != 0 || st.ExitCode != 0 || v.TimedOut {
 		told := r.out.Stderr
 		if len(r.sources) == 1 {
 			told = r.out.Stdout // a terminal has both
 		}
-		v.Sandbox.Denials = append(v.Sandbox.Denials, sandbox.Attribute(p, r.cwd, string(told.Bytes()), v.Sandbox.Denials)...)
+		said = string(told.Bytes())
+		v.Sandbox.Denials = append(v.Sandbox.Denials, sandbox.Attribute(p, r.cwd, said, v.Sandbox.Denials)...)
 	}
+	v.Limit = result.LimitOf(st, p.Limits(), said)
 	for i := range v.Sandbox.Denials {
 		d := &v.Sandbox.Denials[i]
 		d.Target, d.Resolved, d.Rule.Text, d.Remedy = valid(d.Target), valid(d.Resolved), valid(d.Rule.Text), valid(d.Remedy)
 	}
 	if v.Limit != nil {
-		v.Sandbox.Notices = append(v.Sandbox.Notices, result.LimitNotice(v.Limit))
+		v.Sandbox.Notices = append(v.Sandbox.Notices, result.LimitNotice(st, v.Limit))
 	}
 	if left != nil {
 		v.LeftBehind = &result.LeftBehind{Pids: left.pids}

@@ -42,7 +42,7 @@ func start(a *Args, scope *sandbox.Scope, release func(), cwd string, killAfter 
 	// Not even an interactive-looking shell reads files: bash(1), INVOCATION.
 	c := scope.Command(shell, "--noprofile", "--norc", "-c", a.Command)
 	c.Args[0] = "bash"
-	c.Dir, c.Env, c.Session, c.KillAfter = cwd, environment(scope.Policy().Environ(), a.Env), true, killAfter
+	c.Dir, c.Env, c.Session, c.KillAfter = cwd, environment(scope.Policy().Environ(), a), true, killAfter
 	p.cmd = c
 	var theirs []*os.File
 	defer func() {
@@ -136,14 +136,19 @@ func findShell(env []string) (string, error) {
 // startupFile names the file that a shell reads first: bash(1).
 const startupFile = "BASH_ENV"
 
-// environment is the policy's, with the call's additions.
-func environment(base []string, more map[string]string) []string {
+// environment is the policy's, with the call's additions. Without a terminal
+// there is none of the caller's either: programs that ask TERM whether to start
+// an editor or to colour would wait, or write, for one.
+func environment(base []string, a *Args) []string {
 	env := slices.DeleteFunc(slices.Clone(base), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		_, replaced := more[name]
-		return replaced || name == startupFile
+		_, replaced := a.Env[name]
+		return replaced || name == startupFile || name == "TERM" && !a.Pty
 	})
-	for name, value := range more {
+	if _, given := a.Env["TERM"]; !given && !a.Pty {
+		env = append(env, "TERM=dumb")
+	}
+	for name, value := range a.Env {
 		env = append(env, name+"="+value)
 	}
 	return env
@@ -253,7 +258,7 @@ func (p *producer) Wait() jobs.Outcome {
 	if sig != nil {
 		o.Signal = *sig
 	}
-	if l := result.LimitOf(p.cmd.State, p.scope.Policy().Limits()); l != nil {
+	if l := result.LimitOf(p.cmd.State, p.scope.Policy().Limits(), ""); l != nil {
 		o.Limit = l.Name
 	}
 	return o

@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxContent bounds what a model reads of one result, in bytes.
-	maxContent = 48 << 10
+	maxContent = pipeline.MaxContent
 	// roomForFacts is kept free of it for what must be said at the end.
 	roomForFacts = 2 << 10
 	// maxValueText bounds the texts of a value that has many, in bytes.

@@ -69,11 +69,19 @@ var (
 	inputText string
 )
 
-// failure makes an error of package jobs one that names the job. A cancelled
-// call's is left alone.
+// failure makes an error of package jobs one that names the job, and where an
+// argument is at fault that one. A cancelled call's is left alone.
 func failure(err error) error {
+	bad := func(path, expected string) error {
+		return pipeline.Fail(pipeline.CodeInvalidArgs, err.Error(), &pipeline.Violation{Path: path, Expected: expected, Got: "another"})
+	}
 	var coded interface{ Code() string }
-	if errors.As(err, &coded) {
+	switch {
+	case errors.Is(err, jobs.ErrInvalid): // all else the schema has refused
+		return bad("since", "next of an earlier answer about this job")
+	case errors.Is(err, jobs.ErrNoInput):
+		return bad("job_id", "a job that takes input: an interactive one, until its end of file")
+	case errors.As(err, &coded):
 		return pipeline.Failf(coded.Code(), "%s", err)
 	}
 	return err
@@ -123,22 +131,26 @@ func describe(j jobs.Job) string {
 	return s
 }
 
-// maxListed is how many jobs a model is told of at once.
-const maxListed = 200
-
+// describeAll is a line for each job, as far as a model gets to read them.
 func describeAll(list []jobs.Job, none string) string {
 	if len(list) == 0 {
 		return none
 	}
-	var lines []string
+	const more = "\n[and %d more; job_wait with their job_ids shows them]"
+	room := maxContent - len(more) - 200 // and what a tool says below
+	var b strings.Builder
 	for i, j := range list {
-		if i == maxListed {
-			lines = append(lines, fmt.Sprintf("[and %d more]", len(list)-i))
+		line := describe(j)
+		if b.Len()+len(line) >= room {
+			fmt.Fprintf(&b, more, len(list)-i)
 			break
 		}
-		lines = append(lines, describe(j))
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(line)
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // ListArgs are job_list's.
@@ -222,7 +234,7 @@ func (t *tools) output() (*pipeline.Tool, error) {
 }
 
 // maxContent is how much a model gets to read of an answer, in bytes.
-const maxContent = 48 << 10
+const maxContent = pipeline.MaxContent
 
 func renderOutput(_ OutputArgs, v OutputValue) []pipeline.Content {
 	coded := v.Encoding == "base64"

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -355,6 +356,14 @@ func TestInput(t *testing.T) {
 	w.fails("job_input", `{"job_id":"bash-1","text":"x"}`, "JOB_ENDED", "bash-1")
 	w.start(w.owner, &work{})
 	w.fails("job_input", `{"job_id":"bash-2","text":"x"}`, "INVALID_ARGS", "takes no input")
+	for args, path := range map[[2]string]string{
+		{"job_input", `{"job_id":"bash-2","text":"x"}`}: "job_id", {"job_output", `{"job_id":"bash-2","since":"nonsense"}`}: "since",
+	} {
+		r := w.call(context.Background(), args[0], args[1])
+		if d := r.Failure(); d == nil || d.Code != "INVALID_ARGS" || !strings.HasPrefix(d.Details.String(), `{"path":"`+path+`","expected":"`) {
+			t.Errorf("%s: %v", args, d)
+		}
+	}
 }
 
 func TestFailure_KeepsWhatHasNoCode(t *testing.T) {
@@ -364,5 +373,18 @@ func TestFailure_KeepsWhatHasNoCode(t *testing.T) {
 	}
 	if _, err := New(Options{}); err == nil {
 		t.Error("made without an owner")
+	}
+}
+
+// What a model reads of many jobs with long names is bounded, and says how many
+// it leaves out.
+func TestDescribeAll_IsBounded(t *testing.T) {
+	j := jobs.Job{ID: "bash-1", Status: jobs.Running, Label: strings.Repeat("\x01", 200)}
+	for n, whole := range map[int]bool{1: true, 132: false, 5000: false} {
+		s := describeAll(slices.Repeat([]jobs.Job{j}, n), "")
+		shown := strings.Count(s, "bash-1 running")
+		if len(s) > pipeline.MaxContent-100 || whole != (shown == n) || !whole && !strings.HasSuffix(s, fmt.Sprintf("[and %d more; job_wait with their job_ids shows them]", n-shown)) {
+			t.Errorf("%d jobs: %d shown in %d bytes, … %q", n, shown, len(s), s[len(s)-60:])
+		}
 	}
 }

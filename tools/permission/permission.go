@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/dshx/dshx/pipeline"
@@ -21,8 +22,8 @@ import (
 // Permissions are what one call asks for.
 type Permissions struct {
 	Network string   `json:"network,omitzero" schema:"enum=loopback|full" doc:"what the network may reach during this call"`
-	Write   []string `json:"write,omitzero" schema:"max=64" doc:"directories that may be written"`
-	Read    []string `json:"read,omitzero" schema:"max=64" doc:"directories that may be read"`
+	Write   []string `json:"write,omitzero" schema:"max=64" doc:"directories that may be written: absolute, or relative to the workspace"`
+	Read    []string `json:"read,omitzero" schema:"max=64" doc:"directories that may be read: absolute, or relative to the workspace"`
 	Preset  string   `json:"preset,omitzero" schema:"enum=workspace-write|danger-full-access" doc:"another preset for this call"`
 }
 
@@ -50,6 +51,9 @@ func beyond(p *Permissions, policy *sandboxpolicy.Policy) (more Permissions, err
 		to   *[]string
 	}{{sandboxpolicy.OpWrite, p.Write, &more.Write}, {sandboxpolicy.OpRead, p.Read, &more.Read}} {
 		for _, dir := range list.from {
+			if dir != "" && !filepath.IsAbs(dir) {
+				dir = policy.Workspace() + "/" + dir // uncleaned: link/.. is where a process would be
+			}
 			real, err := policy.ResolvePath(list.op, dir, sandboxpolicy.OSFacts{})
 			if err != nil {
 				return more, err

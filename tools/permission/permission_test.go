@@ -137,3 +137,31 @@ func TestBeyond(t *testing.T) {
 		}
 	}
 }
+
+// Directories are relative to the workspace, wherever commands begin, and ~ is
+// a name like any other.
+func TestBeyond_Paths(t *testing.T) {
+	home, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws := filepath.Join(home, "ws")
+	if err := os.MkdirAll(filepath.Join(ws, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := sandbox.Resolve(sandboxpolicy.Request{Preset: "read-only", Workspace: ws, Cwd: filepath.Join(ws, "sub"), NoConfig: true, Environ: []string{"HOME=" + home}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{".": ws, "sub": ws + "/sub", "..": home, "~": ws + "/~", "~/x": ws + "/~/x", "$HOME": ws + "/$HOME", home: home} {
+		more, err := beyond(&Permissions{Write: []string{dir}}, p)
+		if err != nil || len(more.Write) != 1 || more.Write[0] != want {
+			t.Errorf("%s is %q, %v; want %s", dir, more.Write, err, want)
+		}
+	}
+	for _, dir := range []string{"", "a\x00b"} {
+		if more, err := beyond(&Permissions{Write: []string{dir}}, p); err == nil {
+			t.Errorf("%q is %q", dir, more.Write)
+		}
+	}
+}
