@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -316,15 +315,11 @@ func (s *Schema) validate(d *jsontext.Decoder, path string) (*Violation, error) 
 
 // rounded reports an integer that a float64 has no room for.
 func rounded(text string, n float64) bool {
-	if math.Abs(n) <= 1<<53 && n != 1<<53 && n != -1<<53 {
-		return false
+	if math.Abs(n) < 1<<53 || strings.ContainsAny(text, ".eE") {
+		return false // exact, or written with a fraction or an exponent
 	}
-	i, ok := new(big.Int).SetString(text, 10)
-	if !ok || text == strconv.FormatFloat(n, 'f', -1, 64) {
-		return false // written with a fraction or an exponent, or as a float64 is
-	}
-	j, _ := big.NewFloat(n).Int(nil)
-	return i.Cmp(j) != 0
+	// As the shortest text of a float64, or as its exact value.
+	return text != strconv.FormatFloat(n, 'f', -1, 64) && text != strconv.FormatFloat(n, 'f', 0, 64)
 }
 
 func clip(s string) string {
