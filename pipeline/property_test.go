@@ -261,6 +261,45 @@ func TestQueue_CancelledWhileItWaits(t *testing.T) {
 	}
 }
 
+// A queue that is held begins nothing, ends what is cancelled, and goes on.
+func TestQueue_Hold(t *testing.T) {
+	for _, mode := range []Mode{Barrier, Serial} {
+		synctest.Test(t, func(t *testing.T) {
+			ran := atomic.Int32{}
+			spec := echoSpec()
+			spec.ConcurrencySafe = func(a echoArgs) bool { return a.Text == "p" }
+			spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) {
+				ran.Add(1)
+				return echoValue{}, nil
+			}
+			q := NewQueue(newScope(t, defineT(t, spec)), mode, 0)
+			q.Hold(true)
+			ctx, cancel := context.WithCancel(context.Background())
+			cancelled := q.Submit(ctx, Request{Name: "echo", Args: []byte(`{"text":"p"}`)})
+			told := atomic.Int32{}
+			var waiting []*Pending
+			for _, text := range []string{"p", "x", "p"} {
+				waiting = append(waiting, q.SubmitThen(context.Background(), Request{Name: "echo", Args: []byte(`{"text":"` + text + `"}`)},
+					func(Result) { told.Add(1) }))
+			}
+			cancel()
+			wantCode(t, cancelled.Result(), CodeCancelled)
+			synctest.Wait()
+			if ran.Load() != 0 || told.Load() != 0 {
+				t.Errorf("%d bodies ran, %d results", ran.Load(), told.Load())
+			}
+			q.Hold(false)
+			for _, p := range waiting {
+				wantCode(t, p.Result(), "")
+			}
+			q.Wait()
+			if ran.Load() != 3 || told.Load() != 3 {
+				t.Errorf("%d bodies ran, %d results", ran.Load(), told.Load())
+			}
+		})
+	}
+}
+
 // In a Serial queue parallel calls wait for nothing.
 func TestQueue_Serial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

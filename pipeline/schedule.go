@@ -23,6 +23,7 @@ type Queue struct {
 	running int        // parallel calls
 	alone   bool       // an exclusive call runs
 	dropped int        // calls that were cancelled while they waited, and get their result
+	held    bool       // none begins
 	idle    *sync.Cond
 }
 
@@ -56,6 +57,7 @@ type Pending struct {
 	parallel bool
 	begun    bool
 	stop     func() bool // of the watch on ctx while it waits
+	then     func(Result)
 	done     chan struct{}
 	result   Result
 }
@@ -72,7 +74,14 @@ func (p *Pending) Result() Result {
 // Submit takes a call. It never waits: the call begins when the mode lets it.
 // A call whose ctx ends before that is CANCELLED at once, without its turn.
 func (q *Queue) Submit(ctx context.Context, req Request) *Pending {
-	p := &Pending{ctx: ctx, req: req, done: make(chan struct{}), parallel: q.scope.parallel(req)}
+	return q.SubmitThen(ctx, req, func(Result) {})
+}
+
+// SubmitThen is Submit with a function that is called with the result before
+// the call's place is another's: what it takes of memory or time is bounded as
+// the calls are.
+func (q *Queue) SubmitThen(ctx context.Context, req Request, then func(Result)) *Pending {
+	p := &Pending{ctx: ctx, req: req, then: then, done: make(chan struct{}), parallel: q.scope.parallel(req)}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, p)
 	q.startLocked()
@@ -81,6 +90,16 @@ func (q *Queue) Submit(ctx context.Context, req Request) *Pending {
 	}
 	q.mu.Unlock()
 	return p
+}
+
+// Hold keeps calls that wait from beginning, until it is called with false: for
+// a caller who can't take more results at the moment. What runs goes on, and a
+// call that is cancelled while it waits still ends at once.
+func (q *Queue) Hold(hold bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = hold
+	q.startLocked()
 }
 
 // parallel classifies a request. Whatever is wrong with it makes it exclusive.
@@ -123,6 +142,9 @@ func (q *Queue) drop(p *Pending) {
 
 // startLocked begins what may begin.
 func (q *Queue) startLocked() {
+	if q.held {
+		return
+	}
 	if q.mode == Serial {
 		rest := q.waiting[:0:0]
 		for _, p := range q.waiting {
@@ -176,6 +198,7 @@ func (q *Queue) begin(p *Pending) {
 // by the same way as any other.
 func (q *Queue) finish(p *Pending) {
 	p.result = q.scope.Call(p.ctx, p.req)
+	p.then(p.result)
 	close(p.done)
 }
 

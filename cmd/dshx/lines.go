@@ -61,7 +61,7 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
 	err = jsonl.Serve(ctx, c.InOrStdin(), c.OutOrStdout(), jsonl.Options{
-		Scope: set.Scope, Unordered: f.Unordered, Ask: set.Asks(), Events: set.JobEvents,
+		Scope: set.Scope, Unordered: f.Unordered, Ask: set.Asks(), Events: set.JobEvents, End: set.EndJobs,
 	})
 	closing := set.Close()
 	var sig ended

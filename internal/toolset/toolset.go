@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dshx/dshx/fsobserve"
@@ -39,13 +40,14 @@ type Set struct {
 	owner   *jobs.Owner
 	spills  spills
 	store   string
+	endJobs func() error
 }
 
 // Open puts the policy of a request in force and registers the tools.
 //
 // Errors: those of sandbox.Open; *sandbox.UnavailableError. Nothing is left.
 func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
-	s = &Set{}
+	s = &Set{endJobs: func() error { return nil }}
 	defer func() {
 		if err != nil {
 			_ = s.Close()
@@ -76,6 +78,11 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 	if s.jobs, err = jobs.New(jobs.Options{Dir: s.store}); err != nil {
 		return s, err
 	}
+	s.endJobs = sync.OnceValue(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		return s.jobs.Close(ctx)
+	})
 	s.owner = s.jobs.Owner("main")
 	observer, err := fsobserve.New(fsobserve.Options{})
 	if err != nil {
@@ -123,15 +130,14 @@ func (s *Set) JobEvents(write func(event any)) (stop func()) {
 	})
 }
 
+// EndJobs ends all jobs, and lets none be started any more. Close does it, too;
+// here it can be done while calls are still being ended.
+func (s *Set) EndJobs() { _ = s.endJobs() }
+
 // Close ends all jobs and everything else that was started, and removes what
 // nobody needs any more: results that were too long stay for their reader.
 func (s *Set) Close() error {
-	var errs []error
-	if s.jobs != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-		errs = append(errs, s.jobs.Close(ctx))
-		cancel()
-	}
+	errs := []error{s.endJobs()}
 	if s.Scope != nil {
 		s.Scope.Close()
 	}

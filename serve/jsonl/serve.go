@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dshx/dshx/approval"
@@ -26,15 +27,27 @@ type Options struct {
 	// Events, if not nil, is given a function that writes an event, which is
 	// any JSON object, and returns one that ends the events.
 	Events func(write func(event any)) (stop func())
+	// End, if not nil, ends what outlives the calls. It is called once: when all
+	// calls have ended, or beside them as soon as they are aborted.
+	End func()
 	// MaxLine is the longest line that is taken, 0 for MaxLine.
 	MaxLine int
+
+	patience time.Duration // 0: patience
+	maxHeld  int           // 0: maxHeld
 }
 
-// maxPending is how many calls may wait or run; maxPendingBytes how long their
-// lines may be together. Past it no line is read.
 const (
+	// maxPending is how many calls may wait or run; maxPendingBytes how long
+	// their lines may be together. Past it no line is read.
 	maxPending      = 4096
 	maxPendingBytes = 256 << 20
+	// maxHeld is how long results may be together that wait to be written, in
+	// bytes. Past it no call begins.
+	maxHeld = 32 << 20
+	// patience is for how long a reader may take nothing when all is to end: one
+	// that has stopped reading must not keep what was started alive.
+	patience = 5 * time.Second
 )
 
 // ErrClosed is the end of a connection whose reader has gone.
@@ -44,15 +57,26 @@ var ErrClosed = errors.New("nobody reads the results any more")
 // nobody reads out any more. All calls have ended then, and their results are
 // written as far as somebody reads them.
 //
-// At the end of input calls in flight finish; when ctx ends they are aborted.
+// At the end of input calls in flight finish; when ctx ends they are aborted,
+// and a reader that takes nothing for some seconds then is taken to have gone.
+// A Write of out that never returns is left behind.
 // Errors: nil at the end of input, ctx's cause, ErrClosed, or in's.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	if o.MaxLine <= 0 {
 		o.MaxLine = MaxLine
 	}
+	if o.patience <= 0 {
+		o.patience = patience
+	}
+	if o.maxHeld <= 0 {
+		o.maxHeld = maxHeld
+	}
+	if o.End == nil {
+		o.End = func() {}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{o: o, ctx: ctx, abort: cancel, out: out, calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
+	s := &server{o: o, ctx: ctx, abort: cancel, out: newOutput(out), calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
 	s.room.L = &s.mu
 	if o.Ask {
 		s.broker = approval.NewBroker(s.ask, 0)
@@ -60,6 +84,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	} else {
 		o.Scope.SetApprover(approval.Never{})
 	}
+	go s.out.run(func() { cancel(ErrClosed) })
+	defer s.out.leave()
+	end := sync.OnceFunc(o.End)
+	context.AfterFunc(ctx, func() {
+		go s.out.watch(o.patience)
+		end()
+	})
 	stop := func() {}
 	if o.Events != nil {
 		stop = o.Events(func(event any) { s.write(event) })
@@ -85,6 +116,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	}
 	s.writers.Wait()
 	s.queue.Wait()
+	end()
 	stop()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -99,8 +131,7 @@ type server struct {
 	queue  *pipeline.Queue
 	broker *approval.Broker
 
-	outMu sync.Mutex // a line at a time
-	out   io.Writer
+	out *output
 
 	mu      sync.Mutex
 	room    sync.Cond
@@ -108,6 +139,7 @@ type server struct {
 	last    chan struct{}     // the result before has been written
 	pending int
 	bytes   int
+	held    int // bytes of results that wait to be written
 	unnamed int
 	over    bool // no further call is taken
 
@@ -230,17 +262,21 @@ func (s *server) call(r request, size int) bool {
 		req.Progress = stream.progress
 	}
 	tool := s.o.Scope.Lookup(r.tool)
-	p := s.queue.Submit(ctx, req)
+	var reply string
+	p := s.queue.SubmitThen(ctx, req, func(result pipeline.Result) {
+		reply = encode(Reply(r.id, r.tool, r.arguments, tool, result))
+		s.hold(len(reply))
+	})
 	go func() {
 		defer s.writers.Done()
-		result := p.Result()
+		<-p.Done()
 		if stream != nil {
 			stream.flush()
 		}
 		if before != nil && !s.o.Unordered {
 			<-before
 		}
-		s.writeThen(Reply(r.id, r.tool, r.arguments, tool, result), func() {
+		s.out.write(reply, func() {
 			// Out of the table in one with the writing: an id may be used again
 			// as soon as its result is read, and a cancel that doesn't find the
 			// call is answered behind it.
@@ -250,6 +286,7 @@ func (s *server) call(r request, size int) bool {
 		})
 		close(written)
 		cancel(nil)
+		s.hold(-len(reply))
 		s.mu.Lock()
 		s.pending--
 		s.bytes -= size
@@ -310,23 +347,30 @@ func (s *server) ask(q approval.Asked) {
 	}{jsontext.Value(id), "approval", q.ID, q.DisplayReason, q.Grants})
 }
 
+// hold counts bytes of results that wait to be written, and lets calls begin or
+// not by it. The oldest call of those that have no result yet has begun, so what
+// waits for it comes to be written.
+func (s *server) hold(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	full := s.held > s.o.maxHeld
+	if s.held += n; full != (s.held > s.o.maxHeld) {
+		s.queue.Hold(!full)
+	}
+}
+
 // write writes one line. A reader that doesn't read stops whoever writes; when
 // it has gone, everything ends.
-func (s *server) write(v any) { s.writeThen(v, func() {}) }
+func (s *server) write(v any) { s.out.write(encode(v), nil) }
 
-// writeThen is write with what happens together with it.
-func (s *server) writeThen(v any, with func()) {
+// encode is v as a line.
+func encode(v any) string {
 	j, err := pipeline.MarshalValue(v)
 	if err != nil {
 		j, _ = pipeline.MarshalValue(map[string]any{"id": nil, "ok": false,
 			"error": pipeline.Failf(pipeline.CodeInternal, "a reply can't be written as JSON: %v", err)})
 	}
-	s.outMu.Lock()
-	defer s.outMu.Unlock()
-	with()
-	if _, err := io.WriteString(s.out, j.String()+"\n"); err != nil {
-		s.abort(ErrClosed)
-	}
+	return j.String() + "\n"
 }
 
 // streamer makes events of what a body reports.

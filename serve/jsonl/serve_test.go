@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -176,6 +177,30 @@ func TestServe_SurvivesEverything(t *testing.T) {
 		}
 		if !strings.HasPrefix(got[0], `{"id":`+wantID+`,`) {
 			t.Errorf("%s: %s, want id %s", bad, got[0], wantID)
+		}
+	}
+}
+
+// An id is what stands there whole, or nothing: half a number is another call's.
+func TestFindID(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"id":5,"tool":`:     "5",
+		`{"id":5 }}`:          "5",
+		`{"tool":{},"id":5,x`: "5",
+		`{"id":"a","tool`:     `"a"`,
+		`{"id":"a`:            null,
+		`{"id":01,"tool":"x"`: null,
+		`{"id":1x,"tool":"x"`: null,
+		`{"id":123`:           null, // of a longer line
+		`{"id":-`:             null,
+		`{"id":1.`:            null,
+		`{"x":{"id":1}`:       null,
+		`["id",1,`:            null,
+		`{"id":null,x`:        null,
+		`{"id":{},x`:          null,
+	} {
+		if got := findID([]byte(line)); got != want {
+			t.Errorf("findID(%s) = %s, want %s", line, got, want)
 		}
 	}
 }
@@ -374,7 +399,7 @@ func TestServe_Streams(t *testing.T) {
 	if err := c.end(); err != nil {
 		t.Error(err)
 	}
-	s := &streamer{s: &server{out: io.Discard}, id: "1"}
+	s := &streamer{s: &server{out: newOutput(io.Discard)}, id: "1"}
 	for in, want := range map[string]int{"": 0, "a": 1, "\xc3": 0, "a\xf0\x9f": 1, "a\xff": 2, "é": 2, "\x80": 1} {
 		if got := incomplete([]byte(in)); got != want {
 			t.Errorf("incomplete(%q) = %d, want %d", in, got, want)
@@ -463,6 +488,139 @@ func TestServe_SlowReader(t *testing.T) {
 	}
 	if !strings.Contains(text, `{"id":"blocked","ok":false,"error":{"code":"`) || !strings.Contains(text, `{"id":"flood","ok":true`) {
 		t.Error("a result is missing")
+	}
+}
+
+// What waits for its reader is bounded by its length, not by the number of calls.
+func TestServe_HoldsCallsWhileResultsWait(t *testing.T) {
+	// A result holds its text twice, so that many wait before any call is held.
+	const calls, long, most = 100, 64 << 10, 1 << 20
+	const enough = most / (2 * long)
+	scope := tools(t)
+	var began atomic.Int64
+	var full sync.Once
+	waiting := make(chan struct{})
+	scope.Guard("counts", func(*pipeline.Call) (string, bool) {
+		if n := began.Add(1); n >= enough {
+			full.Do(func() { close(waiting) })
+		}
+		return "", false
+	})
+	in, feed := io.Pipe()
+	out, write := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- Serve(context.Background(), in, write, Options{Scope: scope, maxHeld: most})
+		write.Close()
+	}()
+	go func() {
+		for i := range calls {
+			fmt.Fprintf(feed, "{\"id\":%d,\"tool\":\"say\",\"arguments\":{\"text\":\"%s\"}}\n", i, strings.Repeat("x", long))
+		}
+		feed.Close()
+	}()
+	<-waiting
+	time.Sleep(50 * time.Millisecond) // for those that begin though they shouldn't
+	read := int64(0)
+	for r := bufio.NewReader(out); ; read++ {
+		if n := began.Load() - read; n > enough+pipeline.DefaultPool+2 {
+			t.Errorf("%d calls began before %d results were read", began.Load(), read)
+			feed.CloseWithError(io.ErrUnexpectedEOF)
+			break
+		}
+		if _, err := r.ReadString('\n'); err != nil {
+			break
+		}
+	}
+	go io.Copy(io.Discard, out)
+	if err := <-done; err != nil || read != calls {
+		t.Errorf("%d results, %v", read, err)
+	}
+}
+
+// stuck is an output that takes some bytes, and then nothing for ever.
+type stuck struct {
+	n    int
+	full chan struct{}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	if s.n -= len(p); s.n < 0 {
+		close(s.full)
+		select {}
+	}
+	return len(p), nil
+}
+
+// A reader that has stopped reading doesn't keep alive what is to end: neither
+// calls, also those that are reporting, nor what outlives them.
+func TestServe_EndsBySignalWithAStuckReader(t *testing.T) {
+	for name, flood := range map[string]string{
+		"a result": `{"id":"flood","tool":"say","arguments":{"text":"` + strings.Repeat("x", 1000) + `"}}`,
+		"events":   `{"id":"flood","tool":"chunks","stream":true,"arguments":{"text":"xxxxxxxxxx","times":1000}}`,
+	} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		in, feed := io.Pipe()
+		out := &stuck{500, make(chan struct{})}
+		done := make(chan error, 1)
+		var ended atomic.Int64
+		go func() {
+			done <- Serve(ctx, in, out, Options{Scope: tools(t), patience: 50 * time.Millisecond, End: func() { ended.Add(1) }})
+		}()
+		fmt.Fprintln(feed, flood)
+		fmt.Fprintln(feed, `{"id":"blocked","tool":"say","arguments":{"block":true}}`)
+		<-out.full
+		select {
+		case err := <-done:
+			t.Fatalf("%s: a reader that is slow ended it: %v", name, err)
+		case <-time.After(200 * time.Millisecond): // back-pressure has no end
+		}
+		cancel(errSignal)
+		select {
+		case err := <-done:
+			if err != errSignal || ended.Load() != 1 {
+				t.Errorf("%s: ended by %v, and %d times what outlives calls", name, err, ended.Load())
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: it goes on", name)
+		}
+	}
+}
+
+// What outlives the calls is ended beside them when they are aborted, and its
+// events are written; at the end of input when they have ended.
+func TestServe_EndsWhatOutlivesCalls(t *testing.T) {
+	var event func(any)
+	options := func() Options {
+		return Options{Events: func(write func(any)) func() { event = write; return func() {} }, End: func() { event(map[string]int{"ends": 1}) }}
+	}
+	c := connect(t, context.Background(), options())
+	c.send(`{"id":1,"tool":"say","arguments":{"wait_ms":50}}`)
+	if err := c.end(); err != nil {
+		t.Fatal(err)
+	}
+	c.want(`{"id":1,"ok":true`)
+	c.want(`{"ends":1}`)
+
+	ctx, cancel := context.WithCancelCause(context.Background())
+	release := make(chan struct{})
+	o := options()
+	o.Scope = tools(t)
+	o.Scope.Wrap("slow to end", func(ctx context.Context, _ *pipeline.Call, next pipeline.Body) pipeline.Outcome {
+		v := next(ctx)
+		<-release
+		return v
+	})
+	c = connect(t, ctx, o)
+	c.send(`{"id":1,"tool":"say","arguments":{"block":true}}`)
+	c.send(`{"ping":1}`)
+	c.want(`{"pong":1}`)
+	cancel(errSignal)
+	c.want(`{"ends":1}`)
+	close(release)
+	c.want(`{"id":1,"ok":false`)
+	if err := <-c.done; err != errSignal {
+		t.Errorf("ended by %v", err)
 	}
 }
 
