@@ -67,6 +67,10 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 	}
 	// What was too long for a result may be read by whatever runs here.
 	req.Read = append(append([]string(nil), req.Read...), s.spills.root)
+	observer, err := fsobserve.New(fsobserve.Options{}) // first: the policy keeps commands from what is there
+	if err != nil {
+		return s, &sandbox.UnavailableError{Reason: err.Error()}
+	}
 	if s.sandbox, err = sandbox.Open(req); err != nil {
 		return s, err
 	}
@@ -84,10 +88,6 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 		return s.jobs.Close(ctx)
 	})
 	s.owner = s.jobs.Owner("main")
-	observer, err := fsobserve.New(fsobserve.Options{})
-	if err != nil {
-		return s, err
-	}
 	s.Scope = pipeline.New(pipeline.Options{Faults: o.Faults})
 	s.Scope.PreExecute("permissions", permission.Listener(s.sandbox.Policy()))
 	domains := &permission.Scopes{Base: s.sandbox, Request: req}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -130,4 +131,26 @@ func TestOpenByName_FollowsNoLink(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A directory that one call has made and removes again, since it failed, is
+// nothing that another call, which works in it, fails for.
+func TestWrite_BesideOneThatTakesItsDirectoriesAway(t *testing.T) {
+	r := newRig(t, nil, nil)
+	long := strings.Repeat("x", 300)
+	for round := range 200 {
+		var wg sync.WaitGroup
+		dir := fmt.Sprintf("d%d/a/b/", round)
+		for i := range 16 {
+			wg.Go(func() {
+				if i%2 == 0 {
+					r.call("write", "file_path", dir+long, "content", "").code("FS_INVALID_PATH")
+				} else {
+					r.call("write", "file_path", dir+strconv.Itoa(i), "content", "x").ok()
+				}
+			})
+		}
+		wg.Wait()
+	}
+	r.nothingLeft()
 }

@@ -341,6 +341,9 @@ func (w *work) put(d *dir, was *found, data []byte) (s fsobserve.State, err erro
 			return s, errMoved
 		}
 	}
+	if err == unix.ENOENT {
+		return s, errMoved // somebody has removed the temporary file, or the directory
+	}
 	if err != nil {
 		return s, w.failed(sandboxpolicy.OpCreate, err)
 	}
@@ -380,6 +383,9 @@ func (w *work) temporary(d *dir, replaces bool) (name string, fd int, err error)
 		if err != unix.EEXIST {
 			break
 		}
+	}
+	if err == unix.ENOENT {
+		return "", -1, errMoved // the directory has been removed
 	}
 	if err == unix.EACCES || err == unix.EPERM || err == unix.EROFS {
 		// Not the file's own mode: that of its directory.
@@ -468,6 +474,9 @@ func (w *work) makeDir(d *dir, path, name string) error {
 		return err
 	}
 	err := unix.Mkdirat(d.fd, name, 0o777)
+	if err == unix.ENOENT {
+		return errMoved // d has been removed
+	}
 	if err != nil && err != unix.EEXIST {
 		return w.failed(sandboxpolicy.OpCreate, err)
 	}
@@ -481,6 +490,9 @@ func (w *work) makeDir(d *dir, path, name string) error {
 	if err != nil {
 		if made {
 			d.fd = -1 // made has it
+		}
+		if err == unix.ENOENT {
+			return errMoved // somebody who made it, too, has removed it
 		}
 		return w.failed(sandboxpolicy.OpCreate, err)
 	}

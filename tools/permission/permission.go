@@ -50,6 +50,9 @@ func beyond(p *Permissions, policy *sandboxpolicy.Policy) (more Permissions, err
 		to   *[]string
 	}{{sandboxpolicy.OpWrite, p.Write, &more.Write}, {sandboxpolicy.OpRead, p.Read, &more.Read}} {
 		for _, dir := range list.from {
+			if !strings.HasPrefix(dir, "/") {
+				dir = policy.Workspace() + "/" + dir // as all paths of calls; of an absolute one nothing is expanded
+			}
 			real, err := policy.ResolvePath(list.op, dir, sandboxpolicy.OSFacts{})
 			if err != nil {
 				return more, err
