@@ -181,6 +181,43 @@ func TestServe_SurvivesEverything(t *testing.T) {
 	}
 }
 
+// F6-1: a panic of a tool is one result, and its report goes elsewhere.
+func TestServe_PanicOfATool(t *testing.T) {
+	var faults []string
+	s := pipeline.New(pipeline.Options{Faults: func(f pipeline.Fault) { faults = append(faults, fmt.Sprint(f.Value)) }})
+	boom := func(string) { panic("boom\n") }
+	tool, err := pipeline.Define(pipeline.Spec[sayArgs, sayValue]{Name: "boom", Description: "breaks",
+		Execute: func(_ context.Context, a sayArgs, _ *pipeline.Call) (sayValue, error) {
+			if a.Text == "body" {
+				boom("")
+			}
+			return sayValue{}, nil
+		},
+		Render: func(a sayArgs, _ sayValue) []pipeline.Content {
+			if a.Text == "render" {
+				boom("")
+			}
+			return nil
+		},
+		PresentResult: func(a sayArgs, _ pipeline.Result) pipeline.Card { boom(""); return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(tool); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, `{"id":1,"tool":"boom","arguments":{"text":"body"}}`+"\n"+`{"id":2,"tool":"boom","arguments":{"text":"render"}}`+"\n"+
+		`{"id":3,"tool":"boom"}`, Options{Scope: s})
+	if len(got) != 3 || !strings.HasPrefix(got[0], `{"id":1,"ok":false,"error":{"code":"TOOL_PANIC"`) ||
+		!strings.HasPrefix(got[1], `{"id":2,"ok":false,"error":{"code":"TOOL_PANIC"`) ||
+		!strings.HasPrefix(got[2], `{"id":3,"ok":true`) || !strings.Contains(got[2], `"card":"generic"`) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+	if len(faults) == 0 {
+		t.Error("nobody was told")
+	}
+}
+
 // An id is what stands there whole, or nothing: half a number is another call's.
 func TestFindID(t *testing.T) {
 	for line, want := range map[string]string{
