@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"pgregory.net/rapid"
 )
@@ -297,6 +299,41 @@ func TestQueue_Hold(t *testing.T) {
 				t.Errorf("%d bodies ran, %d results", ran.Load(), told.Load())
 			}
 		})
+	}
+}
+
+// A call that has ended isn't kept, however long the queue goes on.
+func TestQueue_ForgetsWhatHasEnded(t *testing.T) {
+	for _, mode := range []Mode{Barrier, Serial} {
+		spec := echoSpec()
+		release := make(chan struct{})
+		spec.Execute = func(_ context.Context, a echoArgs, _ *Call) (echoValue, error) {
+			<-release
+			return echoValue{}, nil
+		}
+		q := NewQueue(newScope(t, defineT(t, spec)), mode, 0)
+		var calls []weak.Pointer[Pending]
+		for range 10 {
+			calls = append(calls, weak.Make(q.Submit(context.Background(), Request{Name: "echo", Args: []byte(`{"text":"a"}`)})))
+		}
+		close(release)
+		q.Wait()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			runtime.GC() // the goroutines that made the calls may take a moment
+			kept := 0
+			for _, p := range calls {
+				if p.Value() != nil {
+					kept++
+				}
+			}
+			if kept == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("mode %d: %d of %d calls are kept", mode, kept, len(calls))
+			}
+		}
+		q.Wait() // the queue is still there
 	}
 }
 

@@ -146,7 +146,7 @@ func (q *Queue) startLocked() {
 		return
 	}
 	if q.mode == Serial {
-		rest := q.waiting[:0:0]
+		var rest []*Pending
 		for _, p := range q.waiting {
 			switch {
 			case p.parallel:
@@ -165,6 +165,7 @@ func (q *Queue) startLocked() {
 		if q.alone || p.parallel && q.running >= q.pool || !p.parallel && q.running > 0 {
 			return
 		}
+		q.waiting[0] = nil // or the array holds the call, and its result, as long as others wait
 		q.waiting = q.waiting[1:]
 		q.begin(p)
 	}

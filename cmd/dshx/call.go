@@ -48,7 +48,9 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	set.Scope.SetApprover(approval.Never{}) // one call has nobody to ask
+	if !set.Asks() {
+		set.Scope.SetApprover(approval.Never{})
+	} // else there is nobody to ask: one call has no other side
 	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
 	err = set.Close()
 	if f.JSON {
