@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Tool calls over JSON lines, against the built program: what the front door
@@ -256,6 +258,41 @@ func TestLines_NothingIsLeft(t *testing.T) {
 				}
 				e.NothingLeft(2 * time.Second)
 			})
+		}
+	})
+}
+
+// A dshx that is killed while it writes leaves the old file, and no other.
+func TestLines_KilledWhileItWrites(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		fd, err := unix.Open(e.W, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+		if err != nil {
+			t.Skipf("the file system has no files without a name: %v", err)
+		}
+		_ = unix.Close(fd)
+		path := e.Write(filepath.Join(e.W, "dir/f"), "old")
+		c := e.lines(Opts{})
+		c.call(1, "read", map[string]any{"file_path": "dir/f"})
+		c.result()
+		c.call(2, "write", map[string]any{"file_path": "dir/f", "content": strings.Repeat("x", 40<<20)})
+		// As soon as there is another name, or it is done.
+		names := func() (list []string) {
+			entries, _ := os.ReadDir(filepath.Dir(path))
+			for _, d := range entries {
+				list = append(list, d.Name())
+			}
+			return list
+		}
+		for len(names()) == 1 && len(c.out) == 0 {
+			time.Sleep(100 * time.Microsecond)
+		}
+		_ = c.cmd.Process.Signal(syscall.SIGKILL)
+		c.wait(20 * time.Second)
+		if got := names(); len(got) != 1 {
+			t.Errorf("left: %q", got)
+		}
+		if got := e.Read(path); got != "old" && got != strings.Repeat("x", 40<<20) {
+			t.Errorf("the file has %d bytes", len(got))
 		}
 	})
 }

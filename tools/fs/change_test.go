@@ -154,3 +154,26 @@ func TestWrite_BesideOneThatTakesItsDirectoriesAway(t *testing.T) {
 	}
 	r.nothingLeft()
 }
+
+// Where a file can't be without a name, the temporary one has one from the
+// beginning, and all is as otherwise.
+func TestChange_WithNamedTemporaryFile(t *testing.T) {
+	ws := t.TempDir()
+	put(t, filepath.Join(ws, "old"), "1\n")
+	put(t, filepath.Join(ws, "unseen"), "1\n")
+	r := rigIn(t, ws, nil, Options{named: true})
+	r.call("write", "file_path", "a/b/new", "content", "x").ok()
+	r.has("a/b/new", "x")
+	r.read("old").ok()
+	if err := os.Chmod(filepath.Join(ws, "old"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	r.edit("old", "1", "2").ok()
+	r.has("old", "2\n")
+	if st, err := os.Stat(filepath.Join(ws, "old")); err != nil || st.Mode() != 0o750 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+	r.call("write", "file_path", "unseen", "content", "x").code("FS_NOT_OBSERVED")
+	r.call("write", "file_path", strings.Repeat("x", 300), "content", "x").code("FS_INVALID_PATH")
+	r.nothingLeft()
+}
