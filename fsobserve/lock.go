@@ -62,7 +62,7 @@ func newLocker(dir string) (*locker, error) {
 			dirs = append(dirs, tmp+name)
 		}
 	}
-	var errs []error
+	var errs []string
 	for _, dir := range dirs {
 		l := &locker{path: dir + "/locks", fd: -1, held: map[int64]*held{}}
 		err := ownDir(dir)
@@ -72,9 +72,9 @@ func newLocker(dir string) (*locker, error) {
 		if err == nil {
 			return l, nil
 		}
-		errs = append(errs, fmt.Errorf("lock directory %s: %w", dir, err))
+		errs = append(errs, dir+": "+err.Error())
 	}
-	return nil, errors.Join(errs...)
+	return nil, fmt.Errorf("no place for locks on files: %s; remove or free one of these directories", strings.Join(errs, ", "))
 }
 
 // ownDir makes dir, or checks that it is the user's alone: in a directory that

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -281,6 +283,180 @@ func TestLines_F5_5_NothingIsLeft(t *testing.T) {
 				e.NothingLeft(2 * time.Second)
 			})
 		}
+	})
+}
+
+// A dshx that is killed while it writes leaves the old file, and no other.
+func TestLines_KilledWhileItWrites(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		fd, err := unix.Open(e.W, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+		if err != nil {
+			t.Skipf("the file system has no files without a name: %v", err)
+		}
+		_ = unix.Close(fd)
+		path := e.Write(filepath.Join(e.W, "dir/f"), "old")
+		c := e.lines(Opts{})
+		c.call(1, "read", map[string]any{"file_path": "dir/f"})
+		c.result()
+		c.call(2, "write", map[string]any{"file_path": "dir/f", "content": strings.Repeat("x", 40<<20)})
+		// As soon as there is another name, or it is done. A name is given to
+		// what is whole, just before it takes the old one's place.
+		names := func() (list []string) {
+			entries, _ := os.ReadDir(filepath.Dir(path))
+			for _, d := range entries {
+				list = append(list, d.Name())
+			}
+			return list
+		}
+		for len(names()) == 1 && len(c.out) == 0 {
+			time.Sleep(100 * time.Microsecond)
+		}
+		_ = c.cmd.Process.Signal(syscall.SIGKILL)
+		c.wait(20 * time.Second)
+		for _, name := range names() {
+			if st, err := os.Stat(filepath.Join(filepath.Dir(path), name)); name != "f" && (err != nil || st.Size() != 40<<20) {
+				t.Errorf("left: %s, %v, %v", name, st, err)
+			}
+		}
+		if got := e.Read(path); got != "old" && got != strings.Repeat("x", 40<<20) {
+			t.Errorf("the file has %d bytes", len(got))
+		}
+	})
+}
+
+// F6-25: commands that are cancelled at any moment of their lives.
+func TestLines_CancelStorm(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		const calls, inFlight = 1000, 16
+		c := e.lines(Opts{})
+		c.bash(0, "true")
+		c.result()
+		own := len(e.Left()) // dshx itself
+		type state struct{ results, cancels int }
+		states := make([]state, calls)
+		free, over := make(chan struct{}, calls), make(chan struct{})
+		go func() {
+			defer close(over)
+			for range 2 * calls {
+				select {
+				case line, ok := <-c.out:
+					var r reply
+					if err := json.Unmarshal([]byte(line), &r); !ok || err != nil {
+						t.Errorf("%q, %v", clip(line), err)
+						return
+					}
+					var id int
+					switch {
+					case r.Cancelled != nil:
+						_ = json.Unmarshal(r.Cancelled, &id)
+						states[id].cancels++
+						if !*r.Known && states[id].results == 0 {
+							t.Errorf("call %d was not known, and has no result yet", id)
+						}
+					case r.OK != nil:
+						_ = json.Unmarshal(r.ID, &id)
+						states[id].results++
+						if !*r.OK && r.Error.Code != "CANCELLED" && r.Error.Code != "ABORTED" {
+							t.Errorf("call %d: %+v", id, r.Error)
+						}
+						free <- struct{}{}
+					default:
+						t.Errorf("%q", clip(line))
+					}
+				case <-time.After(60 * time.Second):
+					t.Error("no further line")
+					return
+				}
+			}
+		}()
+		for range inFlight {
+			free <- struct{}{}
+		}
+		var turn sync.Mutex // a line at a time
+		var all sync.WaitGroup
+		for id := range calls {
+			select {
+			case <-free:
+			case <-over:
+				t.FailNow()
+			}
+			turn.Lock()
+			c.bash(id, "sleep 0.01")
+			turn.Unlock()
+			all.Go(func() {
+				time.Sleep(rand.N(20 * time.Millisecond))
+				turn.Lock()
+				defer turn.Unlock()
+				_, _ = fmt.Fprintf(c.in, "{\"cancel\":%d}\n", id)
+			})
+		}
+		all.Wait()
+		<-over
+		for id, s := range states {
+			if s != (state{1, 1}) {
+				t.Errorf("call %d: %d results, %d cancelled lines", id, s.results, s.cancels)
+			}
+		}
+		eventually(t, 10*time.Second, "no command runs", func() bool { return len(e.Left()) == own })
+		c.bash(1, "echo free") // no id is stuck
+		if r := c.result(); !*r.OK || r.field(t, "stdout") != "free\n" {
+			t.Errorf("afterwards: %+v", r)
+		}
+		if code := c.end(); code != 0 {
+			t.Errorf("status %d: %s", code, c.errs.String())
+		}
+		e.NothingLeft(2 * time.Second)
+	})
+}
+
+// F6-1: nothing but the protocol goes to standard output, whatever there is to
+// say: a first run, gaps, a configuration that asks for too much, a signal.
+func TestLines_StandardOutputIsTheProtocols(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		e.Write(filepath.Join(e.W, ".dshx/config.toml"), "[policy]\nwrite = [\"/srv\"]\nnetwork = \"full\"\n")
+		cmd := e.Command(Opts{}, dshxBin, "exec", "--env", "IT_MARK="+e.Mark)
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ready := filepath.Join(e.W, "ready")
+		for _, line := range []string{
+			`{"id":1,"tool":"bash","arguments":{"command":"echo out; echo err >&2; chmod 777 /etc; kill -SEGV $$"}}`, `broken`,
+			`{"id":2,"tool":"bash","arguments":{"command":"sleep 300","run_in_background":true}}`,
+			`{"id":3,"tool":"bash","arguments":{"command":"touch ready; sleep 300","description":"runs"}}`,
+		} {
+			_, _ = io.WriteString(in, line+"\n")
+		}
+		eventually(t, 20*time.Second, "the last command to run", func() bool { _, err := os.Stat(ready); return err == nil })
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if code := f3Status(cmd.ProcessState); code != 143 {
+			t.Errorf("status %d", code)
+		}
+		if !strings.HasPrefix(out.String(), `{"id":`) {
+			t.Errorf("standard output begins with %q", clip(out.String()))
+		}
+		for line := range strings.Lines(out.String()) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("on standard output: %q", clip(line))
+			}
+		}
+		for _, want := range []string{`{"id":1,"ok":true,`, `{"id":null,"ok":false,"error":{"code":"PARSE_ERROR"`, `{"id":3,"ok":false,"error":{"code":"ABORTED"`,
+			`{"event":"job","job":{"jobId":"bash-1"`, `"endedBy":"shutdown"`} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("no %s on standard output", want)
+			}
+		}
+		// The control: there was something to say.
+		if !strings.Contains(errs.String(), "network") {
+			t.Errorf("standard error: %q", errs.String())
+		}
+		e.NothingLeft(2 * time.Second)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"pgregory.net/rapid"
 )
@@ -298,6 +300,80 @@ func TestQueue_CancelledWhileItWaits(t *testing.T) {
 				t.Errorf("%d bodies ran", ran.Load())
 			}
 		})
+	}
+}
+
+// A queue that is held begins nothing, ends what is cancelled, and goes on.
+func TestQueue_Hold(t *testing.T) {
+	for _, mode := range []Mode{Barrier, Serial} {
+		synctest.Test(t, func(t *testing.T) {
+			ran := atomic.Int32{}
+			spec := echoSpec()
+			spec.ConcurrencySafe = func(a echoArgs) bool { return a.Text == "p" }
+			spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) {
+				ran.Add(1)
+				return echoValue{}, nil
+			}
+			q := NewQueue(newScope(t, defineT(t, spec)), mode, 0)
+			q.Hold(true)
+			ctx, cancel := context.WithCancel(context.Background())
+			cancelled := q.Submit(ctx, Request{Name: "echo", Args: []byte(`{"text":"p"}`)})
+			told := atomic.Int32{}
+			var waiting []*Pending
+			for _, text := range []string{"p", "x", "p"} {
+				waiting = append(waiting, q.SubmitThen(context.Background(), Request{Name: "echo", Args: []byte(`{"text":"` + text + `"}`)},
+					func(Result) { told.Add(1) }))
+			}
+			cancel()
+			wantCode(t, cancelled.Result(), CodeCancelled)
+			synctest.Wait()
+			if ran.Load() != 0 || told.Load() != 0 {
+				t.Errorf("%d bodies ran, %d results", ran.Load(), told.Load())
+			}
+			q.Hold(false)
+			for _, p := range waiting {
+				wantCode(t, p.Result(), "")
+			}
+			q.Wait()
+			if ran.Load() != 3 || told.Load() != 3 {
+				t.Errorf("%d bodies ran, %d results", ran.Load(), told.Load())
+			}
+		})
+	}
+}
+
+// A call that has ended isn't kept, however long the queue goes on.
+func TestQueue_ForgetsWhatHasEnded(t *testing.T) {
+	for _, mode := range []Mode{Barrier, Serial} {
+		spec := echoSpec()
+		release := make(chan struct{})
+		spec.Execute = func(_ context.Context, a echoArgs, _ *Call) (echoValue, error) {
+			<-release
+			return echoValue{}, nil
+		}
+		q := NewQueue(newScope(t, defineT(t, spec)), mode, 0)
+		var calls []weak.Pointer[Pending]
+		for range 10 {
+			calls = append(calls, weak.Make(q.Submit(context.Background(), Request{Name: "echo", Args: []byte(`{"text":"a"}`)})))
+		}
+		close(release)
+		q.Wait()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			runtime.GC() // the goroutines that made the calls may take a moment
+			kept := 0
+			for _, p := range calls {
+				if p.Value() != nil {
+					kept++
+				}
+			}
+			if kept == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("mode %d: %d of %d calls are kept", mode, kept, len(calls))
+			}
+		}
+		q.Wait() // the queue is still there
 	}
 }
 

@@ -23,6 +23,7 @@ type Queue struct {
 	running int        // parallel calls
 	alone   bool       // an exclusive call runs
 	dropped int        // calls that were cancelled while they waited, and get their result
+	held    bool       // none begins
 	idle    *sync.Cond
 }
 
@@ -56,6 +57,7 @@ type Pending struct {
 	parallel bool
 	begun    bool
 	stop     func() bool // of the watch on ctx while it waits
+	then     func(Result)
 	done     chan struct{}
 	result   Result
 }
@@ -72,7 +74,14 @@ func (p *Pending) Result() Result {
 // Submit takes a call. It never waits: the call begins when the mode lets it.
 // A call whose ctx ends before that is CANCELLED at once, without its turn.
 func (q *Queue) Submit(ctx context.Context, req Request) *Pending {
-	p := &Pending{done: make(chan struct{})}
+	return q.SubmitThen(ctx, req, func(Result) {})
+}
+
+// SubmitThen is Submit with a function that is called with the result before
+// the call's place is another's: what it takes of memory or time is bounded as
+// the calls are.
+func (q *Queue) SubmitThen(ctx context.Context, req Request, then func(Result)) *Pending {
+	p := &Pending{then: then, done: make(chan struct{})}
 	p.call, p.refused = q.scope.prepare(ctx, req)
 	p.parallel = parallel(p.call, p.refused)
 	q.mu.Lock()
@@ -83,6 +92,16 @@ func (q *Queue) Submit(ctx context.Context, req Request) *Pending {
 	}
 	q.mu.Unlock()
 	return p
+}
+
+// Hold keeps calls that wait from beginning, until it is called with false: for
+// a caller who can't take more results at the moment. What runs goes on, and a
+// call that is cancelled while it waits still ends at once.
+func (q *Queue) Hold(hold bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = hold
+	q.startLocked()
 }
 
 // parallel classifies a call. Whatever is wrong with it makes it exclusive.
@@ -118,8 +137,11 @@ func (q *Queue) drop(p *Pending) {
 
 // startLocked begins what may begin.
 func (q *Queue) startLocked() {
+	if q.held {
+		return
+	}
 	if q.mode == Serial {
-		rest := q.waiting[:0:0]
+		var rest []*Pending
 		for _, p := range q.waiting {
 			switch {
 			case p.parallel:
@@ -138,6 +160,7 @@ func (q *Queue) startLocked() {
 		if q.alone || p.parallel && q.running >= q.pool || !p.parallel && q.running > 0 {
 			return
 		}
+		q.waiting[0] = nil // or the array holds the call, and its result, as long as others wait
 		q.waiting = q.waiting[1:]
 		q.begin(p)
 	}
@@ -177,6 +200,7 @@ func (q *Queue) finish(p *Pending) {
 	p.result = Result{id: p.call.id, name: p.call.name, failure: ended, content: []Content{Text(ended.Message)}}
 	returned := false
 	defer close(p.done)
+	defer func() { p.then(p.result) }()
 	defer func() {
 		switch {
 		case returned:

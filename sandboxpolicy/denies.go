@@ -150,10 +150,14 @@ func (b *builder) addDenies() error {
 		b.deny(PathRule{Path: "/dev/shm", Access: Read, why: whyShm, Rule: Rule{"shared memory of the host", originPreset}})
 	}
 
-	// Every run sees its own private directory alone.
+	// Every run sees its own private directory alone. Locks are no run's: who may
+	// read the file can hold up everybody who changes files.
 	if p.tmp != "" {
 		uid := strconv.Itoa(b.uid)
-		roots := []string{"/var/tmp/dshx-" + uid, "/tmp/dshx-" + uid, "/var/tmp/dshx-" + uid + "-kept", "/tmp/dshx-" + uid + "-kept"}
+		var roots []string
+		for _, suffix := range [...]string{"", "-kept", "-locks"} {
+			roots = append(roots, "/var/tmp/dshx-"+uid+suffix, "/tmp/dshx-"+uid+suffix)
+		}
 		if own := parentOf(p.tmp); !slices.Contains(roots, own) {
 			roots = append(roots, own)
 		}

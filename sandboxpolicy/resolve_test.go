@@ -405,6 +405,17 @@ func TestRules_EveryRuleHasAnOrigin(t *testing.T) {
 	}
 }
 
+// Who may read the file of locks can hold up all that change files: uid 0 is
+// not kept from it by its mode.
+func TestResolve_LocksAreNotForCommands(t *testing.T) {
+	for _, base := range []string{"/var/tmp", "/tmp"} {
+		f := newFake(map[string]string{"/home/u/w/f": "x", base + "/dshx-1000-locks/locks": ""})
+		f.wd = "/home/u/w"
+		p, _ := resolve(t, f, Request{})
+		wantVerdict(t, p, OpRead, base+"/dshx-1000-locks/locks", false, "other runs")
+	}
+}
+
 // A dshx inside another one works in the outer one's TMPDIR.
 func TestResolve_WorkspaceInAnOuterTmpDir(t *testing.T) {
 	f := newFake(map[string]string{"/var/tmp/dshx-1000/outer/w/f": "x", "/var/tmp/dshx-1000/third/f": "x"})

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dshx/dshx/fsobserve"
@@ -39,13 +40,14 @@ type Set struct {
 	owner   *jobs.Owner
 	spills  spills
 	store   string
+	endJobs func() error
 }
 
 // Open puts the policy of a request in force and registers the tools.
 //
 // Errors: those of sandbox.Open; *sandbox.UnavailableError. Nothing is left.
 func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
-	s = &Set{}
+	s = &Set{endJobs: func() error { return nil }}
 	defer func() {
 		if err != nil {
 			_ = s.Close()
@@ -65,6 +67,10 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 	}
 	// What was too long for a result may be read by whatever runs here.
 	req.Read = append(append([]string(nil), req.Read...), s.spills.root)
+	observer, err := fsobserve.New(fsobserve.Options{}) // first: the policy keeps commands from what is there
+	if err != nil {
+		return s, &sandbox.UnavailableError{Reason: err.Error()}
+	}
 	if s.sandbox, err = sandbox.Open(req); err != nil {
 		return s, err
 	}
@@ -76,11 +82,12 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 	if s.jobs, err = jobs.New(jobs.Options{Dir: s.store}); err != nil {
 		return s, err
 	}
+	s.endJobs = sync.OnceValue(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		return s.jobs.Close(ctx)
+	})
 	s.owner = s.jobs.Owner("main")
-	observer, err := fsobserve.New(fsobserve.Options{})
-	if err != nil {
-		return s, err
-	}
 	s.Scope = pipeline.New(pipeline.Options{Faults: o.Faults})
 	s.Scope.PreExecute("permissions", permission.Listener(s.sandbox.Policy()))
 	domains := &permission.Scopes{Base: s.sandbox, Request: req}
@@ -123,22 +130,14 @@ func (s *Set) JobEvents(write func(event any)) (stop func()) {
 	})
 }
 
-// EndJobs ends all jobs. Close does, too, and tells what became of it.
+// EndJobs ends all jobs, and lets none be started any more. Close does it, too;
+// here it can be done while calls are still being ended.
 func (s *Set) EndJobs() { _ = s.endJobs() }
-
-func (s *Set) endJobs() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel()
-	return s.jobs.Close(ctx)
-}
 
 // Close ends all jobs and everything else that was started, and removes what
 // nobody needs any more: results that were too long stay for their reader.
 func (s *Set) Close() error {
-	var errs []error
-	if s.jobs != nil {
-		errs = append(errs, s.endJobs())
-	}
+	errs := []error{s.endJobs()}
 	if s.Scope != nil {
 		s.Scope.Close()
 	}

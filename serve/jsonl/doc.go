@@ -13,7 +13,8 @@
 // request is answered with PARSE_ERROR, and reading goes on. Memory is bounded
 // by the longest line that is taken (64 MiB), not by what is sent: a longer
 // line is skipped as it comes, a reader that doesn't read stops the writers,
-// and past some thousand calls nothing more is read until some have ended.
+// past some MiB of results that wait for it no call begins, and past some
+// thousand calls nothing more is read until some have ended.
 //
 // It does not speak to people: nothing but protocol lines goes to the output.
 package jsonl

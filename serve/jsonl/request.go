@@ -152,6 +152,10 @@ func findID(line []byte) string {
 		if err != nil && err != io.EOF || !isID(v) {
 			return null
 		}
+		// A number whose end isn't seen is the beginning of another.
+		if rest := bytes.TrimLeft(line[dec.InputOffset():], " \t\r"); v.Kind() == '0' && (len(rest) == 0 || rest[0] != ',' && rest[0] != '}') {
+			return null
+		}
 		// It must be valid by itself, to be sent back.
 		if j, err := pipeline.ParseJSON(v); err == nil {
 			return j.String()

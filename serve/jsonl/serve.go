@@ -5,11 +5,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -30,57 +28,71 @@ type Options struct {
 	// Events, if not nil, is given a function that writes an event, which is
 	// any JSON object, and returns one that ends the events.
 	Events func(write func(event any)) (stop func())
-	// Ending, if not nil, is called when all calls have ended and before the
-	// events do, to end what goes on without a call.
-	Ending func()
+	// End, if not nil, ends what outlives the calls. It is called once: when all
+	// calls have ended, or beside them as soon as they are aborted.
+	End func()
 	// MaxLine is the longest line that is taken, 0 for MaxLine.
 	MaxLine int
+
+	patience time.Duration // 0: patience
+	maxHeld  int           // 0: maxHeld
 }
 
-// maxPending is how many calls may wait or run; maxPendingLines how many lines
-// of the greatest length theirs may be as long as, together. Past it no line is
-// read.
 const (
+	// maxPending is how many calls may wait or run; maxPendingLines how many
+	// lines of the greatest length theirs may be as long as, together. Past it no
+	// line is read.
 	maxPending      = 4096
 	maxPendingLines = 4
+	// maxHeld is how long results may be together that wait to be written, in
+	// bytes. Past it no call begins.
+	maxHeld = 32 << 20
+	// patience is for how long a reader may take nothing when all is to end: one
+	// that has stopped reading must not keep what was started alive.
+	patience = 5 * time.Second
 )
-
-// maxRunning is how many calls the queue has at a time, more than it runs at
-// once. The others are held back while results that nobody has read yet are as
-// long as the longest line.
-const maxRunning = 2 * pipeline.DefaultPool
-
-// readTime is how long a reader may take over one line once ctx has ended:
-// until then it may take any time, and everybody waits for it.
-const readTime = 5 * time.Second
 
 // ErrClosed is the end of a connection whose reader has gone.
 var ErrClosed = errors.New("nobody reads the results any more")
 
 // Serve answers the requests on in until its end, until ctx ends, or until
 // nobody reads out any more. All calls have ended then, and their results are
-// written as far as somebody reads them; a write that nobody reads may be left.
+// written as far as somebody reads them.
 //
-// At the end of input calls in flight finish; when ctx ends they are aborted.
+// At the end of input calls in flight finish; when ctx ends they are aborted,
+// and a reader that takes nothing for some seconds then is taken to have gone.
+// A Write of out that never returns is left behind.
 // Errors: nil at the end of input, ctx's cause, ErrClosed, or in's.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	if o.MaxLine <= 0 {
 		o.MaxLine = MaxLine
 	}
+	if o.patience <= 0 {
+		o.patience = patience
+	}
+	if o.maxHeld <= 0 {
+		o.maxHeld = maxHeld
+	}
+	if o.End == nil {
+		o.End = func() {}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{o: o, ctx: ctx, abort: cancel, out: out, lines: make(chan line), closed: make(chan struct{}), started: time.Now(),
-		calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
+	s := &server{o: o, ctx: ctx, abort: cancel, out: newOutput(out), calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
 	s.room.L = &s.mu
-	defer s.close()
-	go s.writeAll()
-	defer context.AfterFunc(ctx, s.hurry)()
 	if o.Ask {
 		s.broker = approval.NewBroker(s.ask, 0)
 		o.Scope.SetApprover(s.broker)
 	} else {
 		o.Scope.SetApprover(approval.Never{})
 	}
+	go s.out.run(func() { cancel(ErrClosed) })
+	defer s.out.leave()
+	end := sync.OnceFunc(o.End)
+	context.AfterFunc(ctx, func() {
+		go s.out.watch(o.patience)
+		end()
+	})
 	stop := func() {}
 	if o.Events != nil {
 		stop = o.Events(func(event any) { s.write(event) })
@@ -106,11 +118,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	}
 	s.writers.Wait()
 	s.queue.Wait()
-	if o.Ending != nil {
-		o.Ending()
-	}
+	end()
 	stop()
-	s.flush()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -124,14 +133,7 @@ type server struct {
 	queue  *pipeline.Queue
 	broker *approval.Broker
 
-	// Lines are written by a goroutine that does nothing else, so that whoever
-	// has one can be let go when its reader never takes it.
-	out       io.Writer
-	lines     chan line
-	closed    chan struct{} // nothing is written any more
-	closeOnce sync.Once
-	started   time.Time
-	begun     atomic.Int64 // when the write in progress began, after started; 0 for none
+	out *output
 
 	mu      sync.Mutex
 	room    sync.Cond
@@ -139,9 +141,7 @@ type server struct {
 	last    chan struct{}     // the result before has been written
 	pending int
 	bytes   int
-	held    []*held // in the order of the calls
-	running int     // calls that the queue has
-	unsent  int     // length of the results that wait for being written
+	held    int // bytes of results that wait to be written
 	unnamed int
 	over    bool // no further call is taken
 
@@ -259,96 +259,54 @@ func (s *server) call(r request, size int) bool {
 	before, written := s.last, make(chan struct{})
 	s.last = written
 	s.writers.Add(1)
-	h := &held{ctx: ctx, req: pipeline.Request{ID: name, Name: r.tool, Args: r.arguments}}
+	s.mu.Unlock()
+
+	req := pipeline.Request{ID: name, Name: r.tool, Args: r.arguments}
 	var stream *streamer
 	if r.stream {
 		stream = &streamer{s: s, id: r.id}
-		h.req.Progress = stream.progress
+		req.Progress = stream.progress
 	}
-	h.begun = func(p *pipeline.Pending) {
-		defer s.writers.Done()
-		text := marshal(Reply(r.id, p.Result()))
-		s.mu.Lock()
-		s.running--
-		long := len(text)
-		if h.early {
-			long = 0
+	var reply string
+	held := 0
+	p := s.queue.SubmitThen(ctx, req, func(result pipeline.Result) {
+		reply = encode(Reply(r.id, result))
+		// What never began may wait behind a call that may not begin: it must
+		// not keep that one from it.
+		if e := result.Failure(); e == nil || e.Code != pipeline.CodeCancelled {
+			held = len(reply)
+			s.hold(held)
 		}
-		s.unsent += long
-		s.release()
-		s.mu.Unlock()
+	})
+	go func() {
+		defer s.writers.Done()
+		<-p.Done()
 		if stream != nil {
 			stream.flush()
 		}
 		if before != nil && !s.o.Unordered {
 			<-before
 		}
-		s.send(line{text, func() {
+		s.out.write(reply, func() {
 			// Out of the table in one with the writing: an id may be used again
 			// as soon as its result is read, and a cancel that doesn't find the
 			// call is answered behind it.
 			s.mu.Lock()
 			delete(s.calls, k)
 			s.mu.Unlock()
-		}})
+		})
 		close(written)
 		cancel(nil)
+		if held > 0 {
+			s.hold(-held)
+		}
 		s.mu.Lock()
 		s.pending--
 		s.bytes -= size
-		s.unsent -= long
-		s.release()
 		s.room.Broadcast()
 		s.mu.Unlock()
-	}
-	s.held = append(s.held, h)
-	s.release()
-	if slices.Contains(s.held, h) {
-		// One that is cancelled needs no room.
-		h.unwatch = context.AfterFunc(ctx, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if i := slices.Index(s.held, h); i >= 0 {
-				s.held = slices.Delete(s.held, i, i+1)
-				h.early = true
-				s.begin(h)
-			}
-		})
-	}
-	s.mu.Unlock()
+	}()
 	return true
-}
-
-// held is a call that the queue does not have yet.
-type held struct {
-	ctx     context.Context
-	req     pipeline.Request
-	begun   func(*pipeline.Pending) // waits for the result and writes it
-	unwatch func() bool             // of ctx
-	// early: it was cancelled before its turn. Its result, which is short, waits
-	// for those of calls that may be held, so these must not wait for it.
-	early bool
-}
-
-// release gives the queue what there is room for, in order, so that what
-// results wait for is among what it has. s.mu is held.
-func (s *server) release() {
-	for len(s.held) > 0 && s.running < maxRunning && s.unsent < s.o.MaxLine {
-		h := s.held[0]
-		s.held[0] = nil
-		s.held = s.held[1:]
-		s.begin(h)
-	}
-}
-
-// begin gives the queue a call. s.mu is held.
-func (s *server) begin(h *held) {
-	if h.unwatch != nil {
-		h.unwatch()
-	}
-	s.running++
-	p := s.queue.Submit(h.ctx, h.req)
-	go h.begun(p)
 }
 
 // clip is the beginning of a text that may be of any length.
@@ -401,87 +359,30 @@ func (s *server) ask(q approval.Asked) {
 	}{jsontext.Value(id), "approval", q.ID, q.DisplayReason, q.Grants})
 }
 
-// A line is one line of output; with is called just before it is written.
-type line struct {
-	text string
-	with func()
+// hold counts bytes of results that wait to be written, and lets calls begin or
+// not by it. The oldest call of those that have no result yet has begun, so what
+// waits for it comes to be written.
+func (s *server) hold(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	full := s.held > s.o.maxHeld
+	if s.held += n; full != (s.held > s.o.maxHeld) {
+		s.queue.Hold(!full)
+	}
 }
 
 // write writes one line. A reader that doesn't read stops whoever writes; when
 // it has gone, everything ends.
-func (s *server) write(v any) { s.send(line{text: marshal(v)}) }
+func (s *server) write(v any) { s.out.write(encode(v), nil) }
 
-func marshal(v any) string {
+// encode is v as a line.
+func encode(v any) string {
 	j, err := pipeline.MarshalValue(v)
 	if err != nil {
 		j, _ = pipeline.MarshalValue(map[string]any{"id": nil, "ok": false,
 			"error": pipeline.Failf(pipeline.CodeInternal, "a reply can't be written as JSON: %v", err)})
 	}
 	return j.String() + "\n"
-}
-
-func (s *server) send(l line) {
-	select {
-	case s.lines <- l:
-	case <-s.closed:
-		if l.with != nil {
-			l.with()
-		}
-	}
-}
-
-// writeAll writes lines until there are no more.
-func (s *server) writeAll() {
-	for {
-		select {
-		case l := <-s.lines:
-			if l.with != nil {
-				l.with()
-			}
-			if l.text == "" {
-				continue
-			}
-			s.begun.Store(int64(time.Since(s.started)) | 1)
-			_, err := io.WriteString(s.out, l.text)
-			s.begun.Store(0)
-			if err != nil {
-				s.abort(ErrClosed)
-				s.close()
-			}
-		case <-s.closed:
-			return
-		}
-	}
-}
-
-// flush returns when what was written before is out.
-func (s *server) flush() {
-	out := make(chan struct{})
-	select {
-	case s.lines <- line{"", func() { close(out) }}:
-		<-out
-	case <-s.closed:
-	}
-}
-
-// close drops what is written from now on.
-func (s *server) close() { s.closeOnce.Do(func() { close(s.closed) }) }
-
-// hurry closes the output when its reader is stuck at a line.
-func (s *server) hurry() {
-	over := time.Since(s.started)
-	for {
-		select {
-		case <-s.closed:
-			return
-		case <-time.After(readTime / 50):
-		}
-		begun := time.Duration(s.begun.Load())
-		if begun != 0 && time.Since(s.started)-max(begun, over) > readTime {
-			s.close()
-			return
-		}
-	}
 }
 
 // streamer makes events of what a body reports.

@@ -184,6 +184,67 @@ func TestServe_SurvivesEverything(t *testing.T) {
 	}
 }
 
+// F6-1: a panic of a tool is one result, and its report goes elsewhere.
+func TestServe_PanicOfATool(t *testing.T) {
+	var faults []string
+	s := pipeline.New(pipeline.Options{Faults: func(f pipeline.Fault) { faults = append(faults, fmt.Sprint(f.Value)) }})
+	boom := func(string) { panic("boom\n") }
+	tool, err := pipeline.Define(pipeline.Spec[sayArgs, sayValue]{Name: "boom", Description: "breaks",
+		Execute: func(_ context.Context, a sayArgs, _ *pipeline.Call) (sayValue, error) {
+			if a.Text == "body" {
+				boom("")
+			}
+			return sayValue{}, nil
+		},
+		Render: func(a sayArgs, _ sayValue) []pipeline.Content {
+			if a.Text == "render" {
+				boom("")
+			}
+			return nil
+		},
+		PresentResult: func(a sayArgs, _ pipeline.Result) pipeline.Card { boom(""); return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(tool); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, `{"id":1,"tool":"boom","arguments":{"text":"body"}}`+"\n"+`{"id":2,"tool":"boom","arguments":{"text":"render"}}`+"\n"+
+		`{"id":3,"tool":"boom"}`, Options{Scope: s})
+	if len(got) != 3 || !strings.HasPrefix(got[0], `{"id":1,"ok":false,"error":{"code":"TOOL_PANIC"`) ||
+		!strings.HasPrefix(got[1], `{"id":2,"ok":false,"error":{"code":"TOOL_PANIC"`) ||
+		!strings.HasPrefix(got[2], `{"id":3,"ok":true`) || !strings.Contains(got[2], `"card":"generic"`) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+	if len(faults) == 0 {
+		t.Error("nobody was told")
+	}
+}
+
+// An id is what stands there whole, or nothing: half a number is another call's.
+func TestFindID(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"id":5,"tool":`:     "5",
+		`{"id":5 }}`:          "5",
+		`{"tool":{},"id":5,x`: "5",
+		`{"id":"a","tool`:     `"a"`,
+		`{"id":"a`:            null,
+		`{"id":01,"tool":"x"`: null,
+		`{"id":1x,"tool":"x"`: null,
+		`{"id":123`:           null, // of a longer line
+		`{"id":-`:             null,
+		`{"id":1.`:            null,
+		`{"x":{"id":1}`:       null,
+		`["id",1,`:            null,
+		`{"id":null,x`:        null,
+		`{"id":{},x`:          null,
+	} {
+		if got := findID([]byte(line)); got != want {
+			t.Errorf("findID(%s) = %s, want %s", line, got, want)
+		}
+	}
+}
+
 // F6-6: a line that is too long is skipped as it comes.
 func TestServe_LongLines(t *testing.T) {
 	const limit = 1 << 20
@@ -395,7 +456,7 @@ func TestServe_Streams(t *testing.T) {
 	if err := c.end(); err != nil {
 		t.Error(err)
 	}
-	s := &streamer{s: &server{out: io.Discard}, id: "1"}
+	s := &streamer{s: &server{out: newOutput(io.Discard)}, id: "1"}
 	for in, want := range map[string]int{"": 0, "a": 1, "\xc3": 0, "a\xf0\x9f": 1, "a\xff": 2, "é": 2, "\x80": 1} {
 		if got := incomplete([]byte(in)); got != want {
 			t.Errorf("incomplete(%q) = %d, want %d", in, got, want)
@@ -483,7 +544,7 @@ func TestServe_BoundsUnreadResults(t *testing.T) {
 			s.Observe("ended", func(*pipeline.Call, pipeline.Result) { ended.Add(1) })
 			done := make(chan error, 1)
 			go func() {
-				done <- Serve(t.Context(), in, write, Options{Scope: s, MaxLine: 1 << 20, Unordered: unordered})
+				done <- Serve(t.Context(), in, write, Options{Scope: s, maxHeld: 1 << 20, Unordered: unordered})
 				write.Close()
 			}()
 			const n, size = 300, 64 << 10
@@ -492,7 +553,7 @@ func TestServe_BoundsUnreadResults(t *testing.T) {
 			}
 			synctest.Wait()
 			// A result has the text in its value, and most of it in its content.
-			if k := int(ended.Load()); k > (1<<20)/size+maxRunning+1 || k < 8 {
+			if k := int(ended.Load()); k > (1<<20)/size+pipeline.DefaultPool+1 || k < 8 {
 				t.Errorf("%d bodies ran", k)
 			}
 			before := ended.Load()
@@ -586,7 +647,7 @@ func TestServe_ClosedOutput(t *testing.T) {
 func TestServe_CancelledBehindWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 200
-		c := connect(t, t.Context(), Options{MaxLine: 4 << 10})
+		c := connect(t, t.Context(), Options{maxHeld: 4 << 10})
 		for i := range n {
 			c.send(fmt.Sprintf(`{"id":%d,"tool":"alone","arguments":{"wait_ms":10}}`, i))
 		}
@@ -628,7 +689,7 @@ func TestServe_EndsBesideAStuckReader(t *testing.T) {
 			if err := <-done; err != errSignal {
 				t.Errorf("ended by %v", err)
 			}
-			if took := time.Since(began); took > 2*readTime {
+			if took := time.Since(began); took > 2*patience {
 				t.Errorf("took %v", took)
 			}
 			if n := int(ended.Load()); n != 1+strings.Count(last, "tool") {
@@ -645,7 +706,7 @@ func TestServe_EventsOfTheEnd(t *testing.T) {
 	stopped := false
 	got := run(t, `{"id":1,"tool":"say","arguments":{"wait_ms":20}}`, Options{
 		Events: func(write func(any)) func() { tell = write; return func() { stopped = true } },
-		Ending: func() {
+		End: func() {
 			if stopped {
 				t.Error("the events ended first")
 			}
@@ -690,6 +751,139 @@ func TestServe_SlowReader(t *testing.T) {
 	}
 	if !strings.Contains(text, `{"id":"blocked","ok":false,"error":{"code":"`) || !strings.Contains(text, `{"id":"flood","ok":true`) {
 		t.Error("a result is missing")
+	}
+}
+
+// What waits for its reader is bounded by its length, not by the number of calls.
+func TestServe_HoldsCallsWhileResultsWait(t *testing.T) {
+	// A result holds its text twice, so that many wait before any call is held.
+	const calls, long, most = 100, 64 << 10, 1 << 20
+	const enough = most / (2 * long)
+	scope := tools(t)
+	var began atomic.Int64
+	var full sync.Once
+	waiting := make(chan struct{})
+	scope.Guard("counts", func(*pipeline.Call) (string, bool) {
+		if n := began.Add(1); n >= enough {
+			full.Do(func() { close(waiting) })
+		}
+		return "", false
+	})
+	in, feed := io.Pipe()
+	out, write := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		done <- Serve(context.Background(), in, write, Options{Scope: scope, maxHeld: most})
+		write.Close()
+	}()
+	go func() {
+		for i := range calls {
+			fmt.Fprintf(feed, "{\"id\":%d,\"tool\":\"say\",\"arguments\":{\"text\":\"%s\"}}\n", i, strings.Repeat("x", long))
+		}
+		feed.Close()
+	}()
+	<-waiting
+	time.Sleep(50 * time.Millisecond) // for those that begin though they shouldn't
+	read := int64(0)
+	for r := bufio.NewReader(out); ; read++ {
+		if n := began.Load() - read; n > enough+pipeline.DefaultPool+2 {
+			t.Errorf("%d calls began before %d results were read", began.Load(), read)
+			feed.CloseWithError(io.ErrUnexpectedEOF)
+			break
+		}
+		if _, err := r.ReadString('\n'); err != nil {
+			break
+		}
+	}
+	go io.Copy(io.Discard, out)
+	if err := <-done; err != nil || read != calls {
+		t.Errorf("%d results, %v", read, err)
+	}
+}
+
+// stuck is an output that takes some bytes, and then nothing for ever.
+type stuck struct {
+	n    int
+	full chan struct{}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	if s.n -= len(p); s.n < 0 {
+		close(s.full)
+		select {}
+	}
+	return len(p), nil
+}
+
+// A reader that has stopped reading doesn't keep alive what is to end: neither
+// calls, also those that are reporting, nor what outlives them.
+func TestServe_EndsBySignalWithAStuckReader(t *testing.T) {
+	for name, flood := range map[string]string{
+		"a result": `{"id":"flood","tool":"say","arguments":{"text":"` + strings.Repeat("x", 1000) + `"}}`,
+		"events":   `{"id":"flood","tool":"chunks","stream":true,"arguments":{"text":"xxxxxxxxxx","times":1000}}`,
+	} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		in, feed := io.Pipe()
+		out := &stuck{500, make(chan struct{})}
+		done := make(chan error, 1)
+		var ended atomic.Int64
+		go func() {
+			done <- Serve(ctx, in, out, Options{Scope: tools(t), patience: 50 * time.Millisecond, End: func() { ended.Add(1) }})
+		}()
+		fmt.Fprintln(feed, flood)
+		fmt.Fprintln(feed, `{"id":"blocked","tool":"say","arguments":{"block":true}}`)
+		<-out.full
+		select {
+		case err := <-done:
+			t.Fatalf("%s: a reader that is slow ended it: %v", name, err)
+		case <-time.After(200 * time.Millisecond): // back-pressure has no end
+		}
+		cancel(errSignal)
+		select {
+		case err := <-done:
+			if err != errSignal || ended.Load() != 1 {
+				t.Errorf("%s: ended by %v, and %d times what outlives calls", name, err, ended.Load())
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: it goes on", name)
+		}
+	}
+}
+
+// What outlives the calls is ended beside them when they are aborted, and its
+// events are written; at the end of input when they have ended.
+func TestServe_EndsWhatOutlivesCalls(t *testing.T) {
+	var event func(any)
+	options := func() Options {
+		return Options{Events: func(write func(any)) func() { event = write; return func() {} }, End: func() { event(map[string]int{"ends": 1}) }}
+	}
+	c := connect(t, context.Background(), options())
+	c.send(`{"id":1,"tool":"say","arguments":{"wait_ms":50}}`)
+	if err := c.end(); err != nil {
+		t.Fatal(err)
+	}
+	c.want(`{"id":1,"ok":true`)
+	c.want(`{"ends":1}`)
+
+	ctx, cancel := context.WithCancelCause(context.Background())
+	release := make(chan struct{})
+	o := options()
+	o.Scope = tools(t)
+	o.Scope.Wrap("slow to end", func(ctx context.Context, _ *pipeline.Call, next pipeline.Body) pipeline.Outcome {
+		v := next(ctx)
+		<-release
+		return v
+	})
+	c = connect(t, ctx, o)
+	c.send(`{"id":1,"tool":"say","arguments":{"block":true}}`)
+	c.send(`{"ping":1}`)
+	c.want(`{"pong":1}`)
+	cancel(errSignal)
+	c.want(`{"ends":1}`)
+	close(release)
+	c.want(`{"id":1,"ok":false`)
+	if err := <-c.done; err != errSignal {
+		t.Errorf("ended by %v", err)
 	}
 }
 

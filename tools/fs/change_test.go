@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -130,4 +131,49 @@ func TestOpenByName_FollowsNoLink(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A directory that one call has made and removes again, since it failed, is
+// nothing that another call, which works in it, fails for.
+func TestWrite_BesideOneThatTakesItsDirectoriesAway(t *testing.T) {
+	r := newRig(t, nil, nil)
+	long := strings.Repeat("x", 300)
+	for round := range 200 {
+		var wg sync.WaitGroup
+		dir := fmt.Sprintf("d%d/a/b/", round)
+		for i := range 16 {
+			wg.Go(func() {
+				if i%2 == 0 {
+					r.call("write", "file_path", dir+long, "content", "").code("FS_INVALID_PATH")
+				} else {
+					r.call("write", "file_path", dir+strconv.Itoa(i), "content", "x").ok()
+				}
+			})
+		}
+		wg.Wait()
+	}
+	r.nothingLeft()
+}
+
+// Where a file can't be without a name, the temporary one has one from the
+// beginning, and all is as otherwise.
+func TestChange_WithNamedTemporaryFile(t *testing.T) {
+	ws := t.TempDir()
+	put(t, filepath.Join(ws, "old"), "1\n")
+	put(t, filepath.Join(ws, "unseen"), "1\n")
+	r := rigIn(t, ws, nil, Options{named: true})
+	r.call("write", "file_path", "a/b/new", "content", "x").ok()
+	r.has("a/b/new", "x")
+	r.read("old").ok()
+	if err := os.Chmod(filepath.Join(ws, "old"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	r.edit("old", "1", "2").ok()
+	r.has("old", "2\n")
+	if st, err := os.Stat(filepath.Join(ws, "old")); err != nil || st.Mode() != 0o750 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+	r.call("write", "file_path", "unseen", "content", "x").code("FS_NOT_OBSERVED")
+	r.call("write", "file_path", strings.Repeat("x", 300), "content", "x").code("FS_INVALID_PATH")
+	r.nothingLeft()
 }

@@ -19,6 +19,8 @@ type Options struct {
 	// Spills take results that are too long. nil: they go into the domain's own
 	// TMPDIR, and end with it.
 	Spills Spills
+
+	named bool // for tests: as where no file is without a name
 }
 
 // Register adds the six tools to a scope; undo takes them away again. What
@@ -39,7 +41,7 @@ func Tools(o Options) ([]*pipeline.Tool, error) {
 	if o.Domains == nil {
 		return nil, errors.New("file tools without Domains would run outside of the sandbox")
 	}
-	t := &tools{domains: o.Domains, observer: o.Observer, spills: o.Spills}
+	t := &tools{domains: o.Domains, observer: o.Observer, spills: o.Spills, named: o.named}
 	if t.observer == nil {
 		t.observer = blind{}
 	}
@@ -59,6 +61,7 @@ type tools struct {
 	domains  Domains
 	observer Observer
 	spills   Spills
+	named    bool
 
 	// beside is what a body hands past its value to the content of its call,
 	// pipeline.Token to []pipeline.Content: the bytes of an image, what else
@@ -87,6 +90,8 @@ type work struct {
 	call *pipeline.Call
 	in   Domain
 	at   place
+
+	named bool // temporary files are to have names from the beginning
 }
 
 // begin resolves the path that a call names and finds the domain that it works
@@ -96,7 +101,7 @@ func (t *tools) begin(ctx context.Context, c *pipeline.Call, path string) (w *wo
 	if err != nil {
 		return nil, nil, err
 	}
-	w = &work{tools: t, ctx: ctx, call: c, in: in}
+	w = &work{tools: t, ctx: ctx, call: c, in: in, named: t.named}
 	if w.at, err = resolve(in.Policy(), path); err != nil {
 		end()
 		return nil, nil, err

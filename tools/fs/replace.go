@@ -293,10 +293,9 @@ func (w *work) put(d *dir, was *found, data []byte) (s fsobserve.State, err erro
 	if err != nil {
 		return s, err
 	}
-	there := true
 	defer func() {
 		_ = unix.Close(fd)
-		if there {
+		if name != "" {
 			_ = unix.Unlinkat(d.fd, name, 0)
 		}
 	}()
@@ -322,27 +321,38 @@ func (w *work) put(d *dir, was *found, data []byte) (s fsobserve.State, err erro
 	if err := w.ctx.Err(); err != nil {
 		return s, err
 	}
-	if was != nil {
+	switch {
+	case was != nil:
+		if name == "" {
+			if name, err = w.nameTemporary(d, func(name string) error { return w.link(fd, d, name) }); err != nil {
+				return s, err
+			}
+		}
 		var now unix.Stat_t
 		if err := unix.Fstatat(d.fd, d.base, &now, unix.AT_SYMLINK_NOFOLLOW); err != nil || !untouched(&was.st, &now) {
 			return s, errMoved
 		}
 		err = unix.Renameat(d.fd, name, d.fd, d.base)
-	} else {
+	case name == "":
+		err = w.link(fd, d, d.base)
+	default:
 		err = unix.Renameat2(d.fd, name, d.fd, d.base, unix.RENAME_NOREPLACE)
 		if err == unix.EINVAL || err == unix.ENOSYS { // the file system can't
 			if err = unix.Linkat(d.fd, name, d.fd, d.base, 0); err == nil {
 				err = unix.Unlinkat(d.fd, name, 0)
 			}
 		}
-		if err == unix.EEXIST {
-			return s, errMoved
-		}
+	}
+	if was == nil && err == unix.EEXIST {
+		return s, errMoved
+	}
+	if err == unix.ENOENT {
+		return s, errMoved // somebody has removed the temporary file, or the directory
 	}
 	if err != nil {
 		return s, w.failed(sandboxpolicy.OpCreate, err)
 	}
-	there = false
+	name = ""
 	// The change is made; that the directory isn't on the disk yet is no reason
 	// to say it wasn't.
 	_ = unix.Fsync(d.fd)
@@ -355,36 +365,68 @@ func (w *work) put(d *dir, was *found, data []byte) (s fsobserve.State, err erro
 
 // temporary makes the file that will take the place of another, which nobody
 // else may read before it has the other's mode; a new file has its final mode.
+// Where the file system can, it has no name: then nothing is left of it, also
+// when this process is killed.
 func (w *work) temporary(d *dir, replaces bool) (name string, fd int, err error) {
 	mode := uint32(0o666)
 	if replaces {
 		mode = 0o600
 	}
+	open := func(name string, flags int) error {
+		fd, err = retry(func() (int, error) { return unix.Openat(d.fd, name, unix.O_WRONLY|unix.O_CLOEXEC|flags, mode) })
+		return err
+	}
+	if !w.named {
+		if open(".", unix.O_TMPFILE) == nil {
+			return "", fd, nil
+		}
+	}
+	name, err = w.nameTemporary(d, func(name string) error { return open(name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW) })
+	return name, fd, err
+}
+
+// nameTemporary has make make a file of a name that is free.
+func (w *work) nameTemporary(d *dir, make func(name string) error) (string, error) {
 	// A person may deny all hidden files.
 	prefix := ".dshx-"
 	if w.judge(sandboxpolicy.OpCreate, w.beside(prefix)) != nil && w.judge(sandboxpolicy.OpCreate, w.beside(prefix[1:])) == nil {
 		prefix = prefix[1:]
 	}
+	err := error(unix.EEXIST)
 	for range 100 {
-		name = prefix + randomName()
+		name := prefix + randomName()
 		if err := w.judge(sandboxpolicy.OpCreate, w.beside(name)); err != nil {
-			return "", -1, err
+			return "", err
 		}
-		fd, err = retry(func() (int, error) {
-			return unix.Openat(d.fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
-		})
+		if err = make(name); err == nil {
+			return name, nil
+		}
 		if err != unix.EEXIST {
 			break
 		}
 	}
-	if err == unix.EACCES || err == unix.EPERM || err == unix.EROFS {
+	switch err {
+	case errMoved:
+		return "", err
+	case unix.ENOENT:
+		return "", errMoved // the directory has been removed
+	case unix.EACCES, unix.EPERM, unix.EROFS:
 		// Not the file's own mode: that of its directory.
-		return "", -1, fail("FS_PERMISSION_DENIED", nil, "%q can't be replaced: nothing can be made in its directory (%s)", w.at.name(), err.Error())
+		return "", fail("FS_PERMISSION_DENIED", nil, "%q can't be replaced: nothing can be made in its directory (%s)", w.at.name(), err.Error())
 	}
-	if err != nil {
-		return "", -1, w.failed(sandboxpolicy.OpCreate, err)
+	return "", w.failed(sandboxpolicy.OpCreate, err)
+}
+
+// link gives the file of a descriptor a name. Where that can't be done, the
+// next attempt begins with a name.
+func (w *work) link(fd int, d *dir, name string) error {
+	err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), d.fd, name, unix.AT_SYMLINK_FOLLOW)
+	switch err {
+	case nil, unix.EEXIST, unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EINTR, unix.ENAMETOOLONG:
+		return err
 	}
-	return name, fd, nil
+	w.named = true
+	return errMoved
 }
 
 // beside is the path of a name in the directory of w's file.
@@ -464,6 +506,9 @@ func (w *work) makeDir(d *dir, path, name string) error {
 		return err
 	}
 	err := unix.Mkdirat(d.fd, name, 0o777)
+	if err == unix.ENOENT {
+		return errMoved // d has been removed
+	}
 	if err != nil && err != unix.EEXIST {
 		return w.failed(sandboxpolicy.OpCreate, err)
 	}
@@ -477,6 +522,9 @@ func (w *work) makeDir(d *dir, path, name string) error {
 	if err != nil {
 		if made {
 			d.fd = -1 // made has it
+		}
+		if err == unix.ENOENT {
+			return errMoved // somebody who made it, too, has removed it
 		}
 		return w.failed(sandboxpolicy.OpCreate, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -214,6 +215,10 @@ func (t *tools) output() (*pipeline.Tool, error) {
 				}
 			} else {
 				c, err = t.owner.Read(a.JobID, o)
+			}
+			if errors.Is(err, jobs.ErrInvalid) { // the schema has seen to the rest
+				bad := &pipeline.Violation{Path: "since", Expected: "next of an earlier answer about this job", Got: strconv.Quote(a.Since)}
+				return OutputValue{}, pipeline.Fail(pipeline.CodeInvalidArgs, bad.Error(), bad)
 			}
 			if err != nil {
 				return OutputValue{}, failure(err)

@@ -238,7 +238,10 @@ func TestOutput_ReadersDoNotDisturbEachOther(t *testing.T) {
 	if v, _ := ok[OutputValue](w, "job_output", `{"job_id":"bash-1","limit_bytes":9007199254740993}`); v.Stdout != whole.String() {
 		t.Errorf("%q", v.Stdout)
 	}
-	w.fails("job_output", `{"job_id":"bash-1","since":"abc"}`, "INVALID_ARGS", "cursor")
+	w.fails("job_output", `{"job_id":"bash-1","since":"abc"}`, "INVALID_ARGS", "since must be next of an earlier answer")
+	if d := w.call(context.Background(), "job_output", `{"job_id":"bash-1","since":"abc"}`).Failure().Details.String(); !strings.Contains(d, `"path":"since"`) {
+		t.Errorf("details %s", d)
+	}
 	w.fails("job_output", `{"job_id":"bash-1","limit_bytes":0}`, "INVALID_ARGS", "limit_bytes")
 	w.fails("job_output", `{"job_id":"bash-2"}`, "JOB_NOT_FOUND", "bash-2")
 }

@@ -122,6 +122,10 @@ func TestBeyond(t *testing.T) {
 		{write, Permissions{}, false},
 		{write, Permissions{Write: []string{"."}}, false},
 		{write, Permissions{Write: []string{"/etc"}}, true},
+		{write, Permissions{Write: []string{"sub/none", "./~", ""}}, false},
+		{write, Permissions{Write: []string{"~"}}, false}, // a name, as in all tools
+		{write, Permissions{Write: []string{"$HOME"}, Read: []string{"~root/x"}}, false},
+		{write, Permissions{Write: []string{".."}}, true},
 		{write, Permissions{Read: []string{"/usr"}}, false},
 		{write, Permissions{Network: "loopback"}, true},
 		{policy("workspace-write", "full"), Permissions{Network: "loopback"}, false},
