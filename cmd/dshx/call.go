@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/internal/cli"
@@ -52,6 +53,7 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 		set.Scope.SetApprover(approval.Never{})
 	} // else there is none: one call has nobody to ask
 	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
+	live := set.LiveJobs()
 	err = set.Close()
 	if f.JSON {
 		line, e := pipeline.MarshalValue(jsonl.Reply("1", result))
@@ -61,6 +63,9 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 		fmt.Fprintln(c.OutOrStdout(), line)
 	} else {
 		printContent(c, result)
+	}
+	if len(live) > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "dshx: ended with the call: %s; jobs live as long as a dshx exec that reads calls\n", strings.Join(live, ", "))
 	}
 	var sig ended
 	switch {

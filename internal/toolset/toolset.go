@@ -130,6 +130,16 @@ func (s *Set) JobEvents(write func(event any)) (stop func()) {
 	})
 }
 
+// LiveJobs are the ids of the jobs that haven't ended.
+func (s *Set) LiveJobs() (ids []string) {
+	for _, j := range s.owner.List() {
+		if !j.Status.Ended() {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids
+}
+
 // EndJobs ends all jobs, and lets none be started any more. Close does it, too;
 // here it can be done while calls are still being ended.
 func (s *Set) EndJobs() { _ = s.endJobs() }
