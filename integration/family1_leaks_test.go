@@ -611,7 +611,7 @@ var outOfReach = []struct{ name, reason string }{
 	{"every case through the bash tool", "it starts commands as the command line does, in the file tools' domain: TestLines_CallsEndToEnd, and the tests of tools/bash"},
 	{"F3-4 (b) (200 commands of a server, 20 at a time)", "as F1-26; package sandbox: TestCmd_ThreadsThatEndKillNobody"},
 	{"F3-15 (an argument of 200 KB)", "execve(2) of dshx itself refuses it; tested instead: arguments and environment at the limit together"},
-	{"F3-19 (MCP)", "there is no MCP server; JSON lines: TestLines_LongAndBroken, and the tests of serve/jsonl"},
+	{"F3-19 (MCP)", "there is no MCP server; JSON lines: TestLines_F6_6_LongAndBroken, and the tests of serve/jsonl"},
 }
 
 // What is tested in a part's place must be there.

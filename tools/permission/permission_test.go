@@ -122,7 +122,7 @@ func TestBeyond(t *testing.T) {
 		{write, Permissions{}, false},
 		{write, Permissions{Write: []string{"."}}, false},
 		{write, Permissions{Write: []string{"/etc"}}, true},
-		{write, Permissions{Write: []string{"sub/none", "./~", ""}}, false},
+		{write, Permissions{Write: []string{"sub/none", "./~"}}, false},
 		{write, Permissions{Write: []string{"~"}}, false}, // a name, as in all tools
 		{write, Permissions{Write: []string{"$HOME"}, Read: []string{"~root/x"}}, false},
 		{write, Permissions{Write: []string{".."}}, true},
