@@ -134,6 +134,25 @@ func (p *Process) signal(sig unix.Signal) error {
 	return unix.Kill(p.Pid, sig)
 }
 
+// pidfdSignalProcessGroup is PIDFD_SIGNAL_PROCESS_GROUP of linux/pidfd.h, since
+// Linux 6.9: the group that the process leads or has led.
+const pidfdSignalProcessGroup = 1 << 2
+
+// group is a descriptor by which the group that the process leads can be
+// signalled, also when it has ended itself; -1 for none.
+func (p *Process) group() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pidfd < 0 {
+		return -1
+	}
+	fd, err := unix.FcntlInt(uintptr(p.pidfd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
 // waited closes the descriptor; reap, if not nil, takes the status of a process
 // that is known to have ended.
 func (p *Process) waited(reap func() error) error {
@@ -785,6 +804,10 @@ func (c *Cmd) SignalTree(sig unix.Signal) {
 		c.domain.signalAll(sig)
 		return
 	}
+	if c.mark != 0 {
+		proctree.SignalAll(c.mark, ^uint64(0), sig)
+		return
+	}
 	for _, pid := range c.Tree() {
 		_ = proctree.Signal(pid, c.mark, ^uint64(0), sig)
 	}
@@ -855,6 +878,10 @@ func (c *Cmd) EndTree() {
 	if grace <= 0 {
 		grace = DefaultKillAfter
 	}
+	group := c.Process.group()
+	if group >= 0 {
+		defer unix.Close(group)
+	}
 	c.SignalTree(unix.SIGTERM)
 	c.SignalTree(unix.SIGCONT) // a stopped process handles nothing
 	deadline := time.Now().Add(grace)
@@ -868,6 +895,11 @@ func (c *Cmd) EndTree() {
 		time.Sleep(wait)
 	}
 	for range 1000 {
+		// What forks faster than it can be listed is in the command's group, as
+		// a rule, and dies in one.
+		if group >= 0 {
+			_ = unix.PidfdSendSignal(group, unix.SIGKILL, nil, pidfdSignalProcessGroup)
+		}
 		c.SignalTree(unix.SIGKILL)
 		if len(c.Tree()) == 0 {
 			if c.exclusive {

@@ -173,6 +173,20 @@ func Signal(pid int, mark, mask uint64, sig unix.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
+// SignalAll sends sig to every process whose mark has want in the bits of mask,
+// but this one, each as soon as it is found: what forks has less time for it.
+func SignalAll(want, mask uint64, sig unix.Signal) {
+	if want == 0 {
+		return
+	}
+	self := os.Getpid()
+	each(func(pid int) {
+		if pid != self && MarkOf(pid)&mask == want {
+			_ = Signal(pid, want, mask, sig)
+		}
+	})
+}
+
 // AwaitExit returns nil when the process pid, if it carries the mark (any process
 // for mark 0), has ended, whoever is its parent and whether its status was taken
 // or not. When ctx is done before, it returns its cause.
