@@ -79,22 +79,21 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	return nil
 }
 
-// printContent prints what a model would read: a failure's on standard error.
+// printContent prints what a model would read, and of a failure its code, on
+// standard error.
 func printContent(c *cobra.Command, r pipeline.Result) {
 	out := c.OutOrStdout()
-	if !r.OK() {
-		out = c.ErrOrStderr()
-		fmt.Fprintf(out, "dshx: %s: %s\n", r.Failure().Code, oneshot.OneLine(r.Failure().Message))
-	}
 	for _, block := range r.Content() {
-		switch {
-		case block.Type() == "image":
+		if block.Type() == "image" {
 			fmt.Fprintf(out, "[%s, %d bytes]\n", block.MIMEType(), len(block.Data()))
-		case r.OK() || block.Text() != r.Failure().Message:
-			_, _ = io.WriteString(out, block.Text())
-			if t := block.Text(); t != "" && t[len(t)-1] != '\n' {
-				_, _ = io.WriteString(out, "\n")
-			}
+			continue
 		}
+		_, _ = io.WriteString(out, block.Text())
+		if t := block.Text(); t != "" && t[len(t)-1] != '\n' {
+			_, _ = io.WriteString(out, "\n")
+		}
+	}
+	if !r.OK() {
+		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s: %s\n", r.Failure().Code, oneshot.OneLine(r.Failure().Message))
 	}
 }
