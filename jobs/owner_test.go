@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -886,8 +887,13 @@ func TestInput_BlockedOneEnds(t *testing.T) {
 func TestClose_EndsAllInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "jobs")
+		var mu sync.Mutex // jobs end at once, and each tells of its own end
 		var told []string
-		reg := newRegistry(t, Options{Dir: dir, Log: func(e End) { told = append(told, e.Job.ID+" "+string(*e.Job.EndedBy)) }})
+		reg := newRegistry(t, Options{Dir: dir, Log: func(e End) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, e.Job.ID+" "+string(*e.Job.EndedBy))
+		}})
 		o, other := reg.Owner("a"), reg.Owner("b")
 		bystander := newFake()
 		run(t, other, "bash", bystander)

@@ -30,7 +30,8 @@ type Options struct {
 	// not end when asked are sent KILL after Grace, or half of Teardown if
 	// that is less.
 	Teardown time.Duration
-	// Log is an observer of all jobs that is told after all others; may be nil.
+	// Log is an observer of all jobs that is told after all others, of several at
+	// a time where several end at once; may be nil.
 	Log func(End)
 }
 
