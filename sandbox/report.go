@@ -19,6 +19,21 @@ type Enforcement struct {
 	Gaps       []Gap    `json:"gaps"`
 }
 
+// RequireFull is nil where every promise of the policy is held; a policy that
+// promises nothing holds all of them.
+//
+// Errors: *UnavailableError.
+func (e Enforcement) RequireFull() error {
+	if len(e.Gaps) == 0 {
+		return nil
+	}
+	names := make([]string, len(e.Gaps))
+	for i, g := range e.Gaps {
+		names[i] = g.Promise
+	}
+	return &UnavailableError{Reason: "--require full: this host leaves gaps (" + strings.Join(names, ", ") + ")", Remedy: "see dshx doctor"}
+}
+
 // Gap is a promise of the policy that isn't held, why, and what would help.
 type Gap struct {
 	Promise string `json:"promise"`

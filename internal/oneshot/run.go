@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/dshx/dshx/internal/result"
@@ -136,7 +135,7 @@ func (r *run) run() (int, error) {
 		fmt.Fprintf(os.Stderr, "dshx: %s\n", OneLine(n.Text))
 	}
 	if r.o.RequireFull {
-		if err := requireFull(scope.Enforcement()); err != nil {
+		if err := scope.Enforcement().RequireFull(); err != nil {
 			return 0, err
 		}
 	}
@@ -186,17 +185,6 @@ func checkPassed(fds []int, status int) error {
 		}
 	}
 	return nil
-}
-
-func requireFull(e sandbox.Enforcement) error {
-	if len(e.Gaps) == 0 {
-		return nil // danger-full-access promises nothing, so nothing is missing
-	}
-	names := make([]string, len(e.Gaps))
-	for i, g := range e.Gaps {
-		names[i] = g.Promise
-	}
-	return &sandbox.UnavailableError{Reason: "--require full: this host leaves gaps (" + strings.Join(names, ", ") + ")", Remedy: "see dshx doctor"}
 }
 
 // plain runs the command on streams that are not a terminal of its own.

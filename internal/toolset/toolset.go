@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -75,7 +74,7 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 		return s, err
 	}
 	if o.RequireFull {
-		if err := requireFull(s.sandbox.Enforcement()); err != nil {
+		if err := s.sandbox.Enforcement().RequireFull(); err != nil {
 			return s, err
 		}
 	}
@@ -101,17 +100,6 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 		return s, err
 	}
 	return s, nil
-}
-
-func requireFull(e sandbox.Enforcement) error {
-	if len(e.Gaps) == 0 {
-		return nil
-	}
-	names := make([]string, len(e.Gaps))
-	for i, g := range e.Gaps {
-		names[i] = g.Promise
-	}
-	return &sandbox.UnavailableError{Reason: "--require full: this host leaves gaps (" + strings.Join(names, ", ") + ")", Remedy: "see dshx doctor"}
 }
 
 // Notices are what the policy and its enforcement have to tell.

@@ -8,11 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// metadata is what a file keeps when its content is replaced, beside its mode
-// and owner.
-type metadata struct {
-	attrs map[string][]byte // extended attributes, ACLs among them
-}
+// attributes are what a file keeps when its content is replaced, beside its mode
+// and owner: extended attributes, ACLs among them.
+type attributes map[string][]byte
 
 const accessACL = "system.posix_acl_access"
 
@@ -23,9 +21,9 @@ func keptAttr(name string) bool {
 	return strings.HasPrefix(name, "user.") || name == accessACL
 }
 
-// readMetadata reads what a file has.
-func readMetadata(fd int, st *unix.Stat_t) (*metadata, error) {
-	m := &metadata{}
+// readAttributes reads what a file has.
+func readAttributes(fd int) (attributes, error) {
+	var kept attributes
 	names, err := attrNames(fd)
 	if err != nil {
 		return nil, err
@@ -41,12 +39,12 @@ func readMetadata(fd int, st *unix.Stat_t) (*metadata, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m.attrs == nil {
-			m.attrs = map[string][]byte{}
+		if kept == nil {
+			kept = attributes{}
 		}
-		m.attrs[name] = value
+		kept[name] = value
 	}
-	return m, nil
+	return kept, nil
 }
 
 // attrNames lists the attributes of a file; none where there can't be any.
@@ -97,7 +95,7 @@ func (w *work) keep(fd int, was *found) error {
 				"%q belongs to another user or group (%d:%d), which its replacement could not be given; change it with a command that writes in place", w.at.name(), was.st.Uid, was.st.Gid)
 		}
 	}
-	if err := w.keepAttrs(fd, was.meta); err != nil {
+	if err := w.keepAttrs(fd, was.attrs); err != nil {
 		return err
 	}
 	if err := w.judge(sandboxpolicy.OpChmod, w.at.real); err != nil {
@@ -109,14 +107,14 @@ func (w *work) keep(fd int, was *found) error {
 	return nil
 }
 
-func (w *work) keepAttrs(fd int, m *metadata) error {
+func (w *work) keepAttrs(fd int, kept attributes) error {
 	names, err := attrNames(fd)
 	if err != nil {
 		return w.failed(sandboxpolicy.OpXattr, err)
 	}
 	// What the directory's default ACL has given it, and the old file hasn't.
 	for _, name := range names {
-		if _, has := m.attrs[name]; name != accessACL || has {
+		if _, has := kept[name]; name != accessACL || has {
 			continue
 		}
 		if err := w.judge(sandboxpolicy.OpXattr, w.at.real); err != nil {
@@ -126,7 +124,7 @@ func (w *work) keepAttrs(fd int, m *metadata) error {
 			return w.failed(sandboxpolicy.OpXattr, err)
 		}
 	}
-	for name, value := range m.attrs {
+	for name, value := range kept {
 		if have, err := attr(fd, name); err == nil && bytes.Equal(have, value) {
 			continue
 		}

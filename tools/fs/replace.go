@@ -151,7 +151,7 @@ func (w *work) tryChange(ch change) (done changed, err error) {
 type found struct {
 	state fsobserve.State
 	st    unix.Stat_t
-	meta  *metadata
+	attrs attributes
 }
 
 // look reads the file that is to be changed; nil where there is none.
@@ -212,7 +212,7 @@ func (w *work) look(d *dir, ch change) (*oldFile, *found, error) {
 		return nil, nil, w.failed(sandboxpolicy.OpRead, err)
 	}
 	was := &found{st: st, state: fsobserve.StateOf(&st, f.read, f.hash.Sum64())}
-	if was.meta, err = readMetadata(fd, &st); err != nil {
+	if was.attrs, err = readAttributes(fd); err != nil {
 		return nil, nil, w.failed(sandboxpolicy.OpRead, err)
 	}
 	var after unix.Stat_t

@@ -73,15 +73,11 @@ var (
 // failure makes an error of package jobs one that names the job, and where an
 // argument is at fault that one. A cancelled call's is left alone.
 func failure(err error) error {
-	bad := func(path, expected string) error {
-		return pipeline.Fail(pipeline.CodeInvalidArgs, err.Error(), &pipeline.Violation{Path: path, Expected: expected, Got: "another"})
-	}
 	var coded interface{ Code() string }
 	switch {
-	case errors.Is(err, jobs.ErrInvalid): // all else the schema has refused
-		return bad("since", "next of an earlier answer about this job")
 	case errors.Is(err, jobs.ErrNoInput):
-		return bad("job_id", "a job that takes input: an interactive one, until its end of file")
+		bad := &pipeline.Violation{Path: "job_id", Expected: "a job that takes input: an interactive one, until its end of file", Got: "another"}
+		return pipeline.Fail(pipeline.CodeInvalidArgs, err.Error(), bad)
 	case errors.As(err, &coded):
 		return pipeline.Failf(coded.Code(), "%s", err)
 	}
