@@ -102,6 +102,10 @@ func TestF2_7_Go(t *testing.T) {
 			"dep/dep.go":     "package dep\n\nfunc Three() int { return 3 }\n",
 			"user/go.mod":    "module example.com/user\n\ngo 1.21\n\nrequire example.com/dep v1.0.0\n",
 			"user/main.go":   "package main\n\nimport \"example.com/dep\"\n\nfunc main() { println(dep.Three()) }\n",
+			"late/go.mod":    "module example.com/main\n\ngo 1.21\n\nrequire example.com/late v1.0.0\n",
+			"late/main.go":   "package main\n\nimport \"example.com/late\"\n\nfunc main() { println(late.Four()) }\n",
+			"later/go.mod":   "module example.com/late\n\ngo 1.21\n",
+			"later/late.go":  "package late\n\nfunc Four() int { return 4 }\n",
 			"vendored/x.txt": "",
 		} {
 			d.Write(filepath.Join(d.W, name), text)
@@ -112,9 +116,7 @@ func TestF2_7_Go(t *testing.T) {
 			work: `cd m; go build -o m .; ./m 2>&1 | grep -x 3; go test -count=1 ./...; go vet ./...; go run . 2> /dev/null; gofmt -l . 2> /dev/null || true; go list -deps . > /dev/null; rm m`,
 			// A module proxy made of files, and from it a module cache in the home.
 			cache: `
-proxy="$O/proxy/example.com/dep/@v"; mkdir -p "$proxy" "$O/zip/example.com/dep@v1.0.0"
-cp dep/* "$O/zip/example.com/dep@v1.0.0/"
-cp dep/go.mod "$proxy/v1.0.0.mod"; echo '{"Version":"v1.0.0"}' > "$proxy/v1.0.0.info"; echo v1.0.0 > "$proxy/list"
+mkdir -p "$O/zip"
 cat > "$O/zip/z.go" << 'E'
 package main
 
@@ -136,10 +138,27 @@ func main() {
 }
 E
 export GOCACHE="$O/gocache" GONOSUMDB='*' GOFLAGS='-mod=mod -modcacherw' GOPROXY="file://$O/proxy"
-(cd "$O/zip"; go run z.go "$proxy/v1.0.0.zip" example.com/dep@v1.0.0/go.mod example.com/dep@v1.0.0/dep.go)
+publish() { # DIR MODULE
+	proxy="$O/proxy/$2/@v"; mkdir -p "$proxy" "$O/zip/$2@v1.0.0"
+	cp "$1"/* "$O/zip/$2@v1.0.0/"
+	cp "$1/go.mod" "$proxy/v1.0.0.mod"; echo '{"Version":"v1.0.0"}' > "$proxy/v1.0.0.info"; echo v1.0.0 > "$proxy/list"
+	(cd "$O/zip"; go run z.go "$proxy/v1.0.0.zip" "$2@v1.0.0"/*)
+}
+publish dep example.com/dep; publish later example.com/late
 cd user; go mod download example.com/dep; go mod tidy; test -d "$H/go/pkg/mod/example.com/dep@v1.0.0"`,
 			offline: `cd user; go build -o user .; ./user 2>&1 | grep -x 3; go vet ./...; go mod vendor; go build -mod=vendor -o user .; rm -r user vendor; go mod verify`,
 		})
+		if d.plain {
+			return
+		}
+		// What is fetched once with the network is there without it.
+		if r := d.bash(with(goTool), `cd late; GOFLAGS=-mod=mod go build -o late .`); r.Exit == 0 {
+			t.Errorf("built without what it needs: %s", r)
+		}
+		fetch := with(goTool)
+		fetch.Flags = []string{"--network", "full", "--env", "GOPROXY=file://" + d.O + "/proxy", "--env", "GONOSUMDB=*", "--env", "GOFLAGS=-mod=mod"}
+		d.bash(fetch, `cd late; go build -o late .; rm late`).OK(t)
+		d.bash(with(goTool), `cd late; go build -o late .; ./late 2>&1 | grep -x 4; cd ../user; go build -o user .; ./user 2>&1 | grep -x 3`).OK(t)
 	})
 }
 

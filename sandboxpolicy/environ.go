@@ -377,13 +377,13 @@ func (b *builder) setDirs(e *environment) {
 		dir = join(p.tmp, "cache")
 	}
 	cargo := b.toolHome("CARGO_HOME", ".cargo")
+	gopath, _, _ := strings.Cut(b.env("GOPATH"), ":")
+	if gopath == "" && p.home != "" {
+		gopath = join(p.home, "go")
+	}
 	mods := b.env("GOMODCACHE")
-	if mods == "" {
-		if gopath, _, _ := strings.Cut(b.env("GOPATH"), ":"); gopath != "" {
-			mods = join(gopath, "pkg/mod")
-		} else if p.home != "" {
-			mods = join(p.home, "go/pkg/mod")
-		}
+	if mods == "" && gopath != "" {
+		mods = join(gopath, "pkg/mod")
 	}
 	e.set("XDG_CACHE_HOME", dir)
 	for _, c := range [...][2]string{
@@ -395,23 +395,34 @@ func (b *builder) setDirs(e *environment) {
 	}
 	e.set("npm_config_update_notifier", "false")
 
-	// What was downloaded before is used where it is, read-only. With the
-	// network on new downloads need a place of their own; the old ones serve
-	// the go command as its first proxy.
+	// What a person has downloaded before is used where it is, read-only. With
+	// the network on new downloads need a place of their own, and from then on
+	// that is the one: what was fetched once is there without the network, too.
+	// The go command takes what the person has from there, as its first proxy.
 	online := p.network == NetworkFull
-	switch {
-	case !b.isDir(mods):
-		e.set("GOMODCACHE", dir+"/go-mod")
-	case online:
+	own := func(name, place string, theirs bool) bool {
+		if theirs && !online && !b.isDir(place) {
+			return false
+		}
+		e.set(name, place)
+		return true
+	}
+	own("CARGO_HOME", dir+"/cargo", b.isDir(cargo))
+	if theirs := b.isDir(mods); own("GOMODCACHE", dir+"/go-mod", theirs) && theirs {
 		proxy, ok := e.get("GOPROXY")
 		if !ok || proxy == "" {
 			proxy = defaultGoProxy
 		}
-		e.set("GOMODCACHE", dir+"/go-mod")
 		e.set("GOPROXY", "file://"+escapePath(mods)+"/cache/download,"+proxy)
 	}
-	if online || !b.isDir(cargo) {
-		e.set("CARGO_HOME", dir+"/cargo")
+	if online {
+		// The go command writes down what it knows of the checksum database below
+		// the first of GOPATH, and fails where it can't. Programs are installed
+		// where they would be without that.
+		if v, _ := e.get("GOBIN"); v == "" && gopath != "" {
+			e.set("GOBIN", join(gopath, "bin"))
+		}
+		e.set("GOPATH", strings.TrimSuffix(dir+"/go:"+gopath, ":"))
 	}
 }
 

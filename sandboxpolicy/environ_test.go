@@ -99,6 +99,28 @@ func TestEnviron_Caches(t *testing.T) {
 			t.Errorf("%s=%s is not in the cache area", n, v)
 		}
 	}
+	if v, _ := env(online, "GOPATH"); v != c+"/go:/home/u/go" {
+		t.Errorf("GOPATH=%s", v)
+	}
+	if v, _ := env(online, "GOBIN"); v != "/home/u/go/bin" {
+		t.Errorf("GOBIN=%s", v)
+	}
+	// What was fetched once is there without the network.
+	f = newFake(map[string]string{"/home/u/go/pkg/mod": "dir", "/home/u/.cargo": "dir", c + "/go-mod": "dir", c + "/cargo": "dir"})
+	fetched, _ := resolve(t, f, Request{})
+	for _, n := range []string{"GOMODCACHE", "CARGO_HOME"} {
+		if v, _ := env(fetched, n); !within(v, c) {
+			t.Errorf("%s=%s after a fetch", n, v)
+		}
+	}
+	if v, _ := env(fetched, "GOPROXY"); v != "file:///home/u/go/pkg/mod/cache/download,"+defaultGoProxy {
+		t.Errorf("GOPROXY=%s after a fetch", v)
+	}
+	for _, n := range []string{"GOPATH", "GOBIN"} {
+		if v, ok := env(fetched, n); ok {
+			t.Errorf("%s=%s without the network", n, v)
+		}
+	}
 	fresh, _ := resolve(t, newFake(nil), Request{})
 	for _, n := range []string{"GOMODCACHE", "CARGO_HOME"} {
 		if v, _ := env(fresh, n); !within(v, fresh.CacheDir()) {
