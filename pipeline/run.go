@@ -34,7 +34,7 @@ func (s *Scope) prepare(ctx context.Context, req Request) (*Call, *Error) {
 	}
 	var err error
 	if c.args, err = ParseJSON(text); err != nil {
-		return c, Fail(CodeInvalidArgs, "the arguments are no lossless JSON: "+err.Error(), &Violation{Expected: "a JSON object", Got: err.Error()})
+		return c, Fail(CodeInvalidArgs, "the arguments are not valid JSON: "+err.Error(), &Violation{Expected: "a JSON object", Got: err.Error()})
 	}
 	// Visible?
 	if c.tool == nil {

@@ -230,11 +230,17 @@ func (v *Violation) Error() string {
 		path = "the value"
 	}
 	s := path + " must be " + v.Expected + ", not " + v.Got
+	if v.Got == unknownName {
+		s = "there is no " + path + ", only " + strings.TrimPrefix(v.Expected, "one of ")
+	}
 	if len(v.Nearest) > 0 {
 		s += "; did you mean " + strings.Join(v.Nearest, " or ") + "?"
 	}
 	return s
 }
+
+// unknownName is Violation.Got of a property that a schema doesn't have.
+const unknownName = "an unknown name"
 
 // Validate returns the first violation in the order of the text, or nil.
 func (s *Schema) Validate(value JSON) *Violation {
@@ -360,7 +366,7 @@ func (s *Schema) validateObject(d *jsontext.Decoder, path string) (*Violation, e
 			for i, p := range s.Properties {
 				names[i] = p.Name
 			}
-			return &Violation{Path: under + name, Expected: "one of " + strings.Join(names, ", "), Got: "an unknown name", Nearest: nearest(name, names)}, nil
+			return &Violation{Path: under + name, Expected: "one of " + strings.Join(names, ", "), Got: unknownName, Nearest: nearest(name, names)}, nil
 		}
 		if v, err := sub.validate(d, under+name); v != nil || err != nil {
 			return v, err

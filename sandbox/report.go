@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,7 +65,7 @@ func (s *state) names() bool { return s.supervised() && s.h.Seccomp.AddFD }
 
 const (
 	noNamespaces   = "no namespaces are used"
-	needNamespaces = "none in this version; a later one " + laterSeparates
+	needNamespaces = "no remedy in this version; a later one " + laterSeparates
 	laterSeparates = "separates it with namespaces"
 	needScope      = "use Linux 6.12 or later (Landlock ABI 6)"
 	needTruncate   = "use Linux 6.2 or later (Landlock ABI 3)"
@@ -422,6 +423,8 @@ func (s *state) judges(op sandboxpolicy.Op, t sandboxpolicy.Target) []string {
 			return []string{"landlock", "notify"}
 		}
 		return []string{"notify"}
+	case sandboxpolicy.TargetKernel:
+		return []string{"seccomp"}
 	case sandboxpolicy.TargetProcess:
 		if op == sandboxpolicy.OpPtrace || scoped {
 			return []string{"landlock"}
@@ -430,7 +433,7 @@ func (s *state) judges(op sandboxpolicy.Op, t sandboxpolicy.Target) []string {
 	}
 	var out []string
 	switch op {
-	case sandboxpolicy.OpMount, sandboxpolicy.OpKernel:
+	case sandboxpolicy.OpMount:
 		return []string{"seccomp"}
 	}
 	if s.ruleset().Judges(op) {
@@ -462,6 +465,8 @@ func (s *state) otherGap(op sandboxpolicy.Op, t sandboxpolicy.Target, allow bool
 			return nil
 		}
 		return s.gapOf(sandboxpolicy.PromiseAbstractSockets)
+	case sandboxpolicy.TargetKernel:
+		return s.gapOf(sandboxpolicy.PromiseKernelSurface)
 	case sandboxpolicy.TargetProcess:
 		if op == sandboxpolicy.OpSignal {
 			return s.gapOf(sandboxpolicy.PromiseSignals)
@@ -474,7 +479,7 @@ func (s *state) otherGap(op sandboxpolicy.Op, t sandboxpolicy.Target, allow bool
 // pathGap is the gap for an operation on a path.
 func (s *state) pathGap(op sandboxpolicy.Op, path string, allow bool) *Gap {
 	switch op {
-	case sandboxpolicy.OpMount, sandboxpolicy.OpKernel:
+	case sandboxpolicy.OpMount:
 		return s.gapOf(sandboxpolicy.PromiseKernelSurface)
 	case sandboxpolicy.OpChmod, sandboxpolicy.OpChown, sandboxpolicy.OpUtime, sandboxpolicy.OpXattr, sandboxpolicy.OpFlags:
 		if allow {
@@ -582,6 +587,12 @@ func (s *state) unenforced() []sandboxpolicy.Notice {
 			}
 		}
 		break
+	}
+	for _, g := range s.enforcement().Gaps {
+		// Those that hold nothing at all.
+		if g.Promise == string(sandboxpolicy.PromiseTmpSize) || g.Promise == string(sandboxpolicy.PromisePids) && os.Geteuid() == 0 {
+			say("not enforced: " + g.Promise + ": " + g.Reason + "; " + g.Remedy)
+		}
 	}
 	if len(s.p.Commands()) > 0 || s.p.UnknownCommands() != "allow" {
 		say("command rules of the configuration ([[commands]], unknown_commands) are not applied in this version")

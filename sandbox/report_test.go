@@ -223,8 +223,8 @@ func TestExplainOp_SaysWhatEnforcesAndWhatIsOpen(t *testing.T) {
 		{"connect", "unix:" + out + "/s", deny, hostWith(9), "deny landlock,notify -"},
 		{"connect", "unix:" + out + "/s", deny, none, "deny  unix-sockets"},
 		{"send", "unix:" + out + "/s", deny, none, "deny  unix-datagram"},
-		{"connect", "sock", deny, hostWith(7), "deny notify -"}, // there already, so not of the command's own
-		{"connect", "sock2", deny, hostWith(7), "allow notify -"},
+		{"connect", "./sock", deny, hostWith(7), "deny notify -"}, // there already, so not of the command's own
+		{"connect", "./sock2", deny, hostWith(7), "allow notify -"},
 		{"connect", "unix:@name", deny, hostWith(7), "deny landlock,notify -"},
 		{"connect", "unix:@name", deny, hostWith(5), "deny notify -"},
 		{"connect", "192.0.2.1:80", deny, hostWith(7), "deny seccomp -"},

@@ -28,6 +28,8 @@ const (
 	TargetAbstract
 	// TargetProcess is a process by number.
 	TargetProcess
+	// TargetKernel is what is asked of the kernel, in any words.
+	TargetKernel
 )
 
 // Target is a parsed TARGET of `policy explain`.
@@ -92,6 +94,12 @@ func ParseTarget(op Op, target string) (Target, error) {
 			}
 			return Target{TargetNet, target}, nil
 		}
+		if !strings.Contains(target, "/") {
+			return bad("is neither HOST:PORT, unix:PATH nor unix:@NAME; write a socket in the current directory with ./")
+		}
+	}
+	if op == OpKernel {
+		return Target{TargetKernel, target}, nil
 	}
 	return Target{TargetPath, target}, nil
 }
@@ -125,6 +133,8 @@ func (p *Policy) Explain(op Op, target string, facts Facts) (Explanation, error)
 		v = p.VerdictNet(op, family, t.Value)
 	case TargetAbstract:
 		v = p.VerdictNet(op, "unix", t.Value)
+	case TargetKernel:
+		v = p.Verdict(op, "/")
 	case TargetProcess:
 		v = p.Verdict(op, "/proc/"+t.Value)
 		e.Resolved = "pid:" + t.Value

@@ -668,7 +668,7 @@ func (b *builder) grantFlag(flag, given string, a Access) error {
 func (b *builder) grant(path, text, origin string, a Access) {
 	real, kind, err := b.r.real(path)
 	if err != nil || kind == entryMissing {
-		b.configIgnored(origin, text, "names nothing that exists")
+		b.configIgnored(origin, text, "names nothing that exists (make it first)")
 		return
 	}
 	if link := b.ledOut(real); link != "" {

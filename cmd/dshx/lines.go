@@ -80,7 +80,7 @@ func whileRead(ctx context.Context, out io.Writer) (context.Context, func()) {
 // openTools puts the policy of the flags in force and registers the tools.
 func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
 	f.Request.Environ = os.Environ()
-	set, err := toolset.Open(f.Request, toolset.Options{RequireFull: f.RequireFull, Faults: func(fault pipeline.Fault) {
+	set, err := toolset.Open(f.Request, toolset.Options{RequireFull: f.RequireFull, Timeout: f.Timeout, KillAfter: f.KillAfter, Faults: func(fault pipeline.Fault) {
 		fmt.Fprintf(c.ErrOrStderr(), "dshx: internal error in %s %s: %s\n", fault.Stage, fault.Name, oneshot.OneLine(fmt.Sprint(fault.Value)))
 	}})
 	if err != nil {

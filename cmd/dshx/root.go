@@ -31,7 +31,11 @@ func execute(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	args = append([]string{}, args...) // nil would mean those of the process
+	if len(args) > 0 && args[0] == "--version" {
+		args[0] = "version" // as many programs spell it
+	}
+	root.SetArgs(args)
 	err := root.Execute()
 	var status statusError
 	switch {

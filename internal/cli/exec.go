@@ -53,12 +53,12 @@ func ExecMain(args []string) (status int, done bool) {
 	case f.Ended:
 		// A script's variable that is empty must not make its own text the calls.
 		return oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "no command stands behind --"}), true
-	case f.JSON || f.StatusFD >= 0 || oneshot.IsTerminal(0):
-		why := "exec needs a command, or tool calls as JSON lines on standard input"
-		if f.JSON || f.StatusFD >= 0 {
-			why = "--json and --status-fd tell of a command, and none is given; results of tool calls are JSON without them"
-		}
-		status := oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: why})
+	case f.JSON || f.StatusFD >= 0:
+		return oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "--json and --status-fd tell of a command, and none is given; results of tool calls are JSON without them"}), true
+	case f.TTY != oneshot.Auto || len(f.PassFD) > 0:
+		return oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "--tty and --pass-fd are for a command, and none is given; a call of bash has pty"}), true
+	case oneshot.IsTerminal(0):
+		status := oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "exec needs a command, or tool calls as JSON lines on standard input"})
 		_, _ = io.WriteString(os.Stderr, ExecUsage())
 		return status, true
 	}

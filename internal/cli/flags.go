@@ -116,9 +116,11 @@ func descriptor(set func(*Flags, int)) func(*Flags, string) error {
 // notYet is the help of a flag that the contract has and this version refuses.
 const notYet = "not in this version"
 
+// later refuses a flag, or what one of its values means; the error follows the
+// flag's name.
 func later(what string) func(*Flags, string) error {
 	return func(*Flags, string) error {
-		return fmt.Errorf("%s is not in this version of dshx; run without it", what)
+		return errors.New(what + "not in this version of dshx; run without it")
 	}
 }
 
@@ -132,10 +134,10 @@ var Shared = []Flag{
 	{"deny-read", "PATH|GLOB", "refuse reading, whatever allows it", list(func(f *Flags) *[]string { return &f.Request.DenyRead })},
 	{"deny-write", "PATH|GLOB", "refuse writing, whatever allows it", list(func(f *Flags) *[]string { return &f.Request.DenyWrite })},
 	{"network", "none|loopback|full", "what internet sockets may reach (default: none)", oneOf(func(f *Flags, v string) { f.Request.Network = sandboxpolicy.Network(v) }, "none", "loopback", "full")},
-	{"allow-domain", "HOST[:PORT]", notYet, later("the filtering proxy of --allow-domain")},
+	{"allow-domain", "HOST[:PORT]", notYet, later("the filtering proxy is ")},
 	{"env", "NAME[=VALUE]", "add a variable; without a value the caller's", list(func(f *Flags) *[]string { return &f.Request.Env })},
 	{"keep-env", "", "pass the caller's environment, but for what looks secret", on(func(f *Flags) *bool { return &f.Request.KeepEnv })},
-	{"timeout", "DUR", "end the command after DUR (a Go duration, or seconds): exit status 124", duration(func(f *Flags) *time.Duration { return &f.Timeout })},
+	{"timeout", "DUR", "end the command after DUR (a Go duration, or seconds): exit status 124; of tool calls: no bash may run longer", duration(func(f *Flags) *time.Duration { return &f.Timeout })},
 	{"kill-after", "DUR", "SIGKILL this long after SIGTERM (default: 5s)", duration(func(f *Flags) *time.Duration { return &f.KillAfter })},
 	{"cwd", "DIR", "start there (default: the current directory)", str(func(f *Flags) *string { return &f.Request.Cwd })},
 	{"isolation", "auto|landlock|namespaces", "how to isolate (namespaces: not in this version)", isolation},
@@ -156,8 +158,8 @@ var Exec = []Flag{
 	{"status-fd", "N", "write JSON lines about start and end to descriptor N", descriptor(func(f *Flags, n int) { f.StatusFD = n })},
 	{"pass-fd", "N", "leave descriptor N open in the command", descriptor(func(f *Flags, n int) { f.PassFD = append(f.PassFD, n) })},
 	{"quiet", "", "no lines \"dshx: denied …\" after a failed command", on(func(f *Flags) *bool { return &f.Quiet })},
-	{"dry-run", "", notYet, later("--dry-run")},
-	{"apply", "", notYet, later("--apply")},
+	{"dry-run", "", notYet, later("")},
+	{"apply", "", notYet, later("")},
 }
 
 // Lines are the further flags of exec without a command.
@@ -174,7 +176,7 @@ var Tools = []Flag{
 // isolation keeps nothing: the ways that this version has are one.
 func isolation(f *Flags, v string) error {
 	if v == "namespaces" {
-		return later("isolation by namespaces")(f, v)
+		return later("namespaces are ")(f, v)
 	}
 	return oneOf(func(*Flags, string) {}, "auto", "landlock", "namespaces")(f, v)
 }

@@ -1,6 +1,7 @@
 package oneshot
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -55,9 +56,12 @@ func newCaptured(workspace string) *result.Output {
 
 // printJSON prints a line, or says on standard error that it can't be written.
 func printJSON(v any) {
-	b, err := json.Marshal(v)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
 	if err == nil {
-		err = writeAll(1, append(b, '\n'))
+		err = writeAll(1, b.Bytes())
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "dshx: the result can't be written: %v\n", err)

@@ -26,6 +26,10 @@ import (
 type Options struct {
 	// RequireFull refuses to open where a promise of the policy is a gap.
 	RequireFull bool
+	// Timeout bounds each command in the foreground; 0: as its call says.
+	// KillAfter is the time between SIGTERM and SIGKILL; 0:
+	// sandbox.DefaultKillAfter.
+	Timeout, KillAfter time.Duration
 	// Faults is told what failed in a stage and was contained.
 	Faults func(pipeline.Fault)
 }
@@ -93,7 +97,7 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 	if _, err := fs.Register(s.Scope, fs.Options{Domains: fs.InScopes(domains), Observer: observer, Spills: &s.spills}); err != nil {
 		return s, err
 	}
-	if _, err := bash.Register(s.Scope, bash.Options{Domains: domains, Jobs: s.owner, SpillDir: s.spills.root}); err != nil {
+	if _, err := bash.Register(s.Scope, bash.Options{Domains: domains, Jobs: s.owner, SpillDir: s.spills.root, Timeout: o.Timeout, KillAfter: o.KillAfter}); err != nil {
 		return s, err
 	}
 	if _, err := jobtools.Register(s.Scope, jobtools.Options{Jobs: s.owner}); err != nil {

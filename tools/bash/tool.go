@@ -48,6 +48,9 @@ type Options struct {
 	// private to a run is refused to commands otherwise. "": one is made for each
 	// call, which people can read, and no command or file tool.
 	SpillDir string
+	// Timeout, unless 0, is the longest that a command in the foreground may run,
+	// whatever its call asks for.
+	Timeout time.Duration
 	// KillAfter is the time between SIGTERM and SIGKILL; 0:
 	// sandbox.DefaultKillAfter.
 	KillAfter time.Duration
@@ -176,7 +179,7 @@ func (t *tool) execute(ctx context.Context, a Args, call *pipeline.Call) (Value,
 	if err != nil {
 		return Value{}, err
 	}
-	v.Ended, err = t.foreground(ctx, &a, p, timeout(a.TimeoutMs), call)
+	v.Ended, err = t.foreground(ctx, &a, p, t.timeout(a.TimeoutMs), call)
 	if v.Ended != nil {
 		v.TimeoutMs = v.Ended.TimeoutMs
 	}
@@ -187,9 +190,13 @@ func (t *tool) execute(ctx context.Context, a Args, call *pipeline.Call) (Value,
 	return v, err
 }
 
-func timeout(ms int64) time.Duration {
+func (t *tool) timeout(ms int64) time.Duration {
 	// First: milliseconds beyond the largest Duration must not wrap.
-	return time.Duration(min(ms, maxTimeout.Milliseconds())) * time.Millisecond
+	d := time.Duration(min(ms, maxTimeout.Milliseconds())) * time.Millisecond
+	if t.o.Timeout > 0 {
+		d = min(d, t.o.Timeout)
+	}
+	return d
 }
 
 // background starts the job of a call.

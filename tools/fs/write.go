@@ -57,7 +57,7 @@ func (t *tools) defineWrite() (*pipeline.Tool, error) {
 		Execute: t.write,
 		Render: func(_ WriteArgs, v WriteValue) []pipeline.Content {
 			var p page
-			p.line(map[string]string{"create": "created ", "update": "updated "}[v.Operation] + plain(v.bytes()) + fmt.Sprintf(" (%d bytes)", v.Bytes))
+			p.line(map[string]string{"create": "created ", "update": "updated "}[v.Operation] + plain(v.bytes()) + " (" + count(int(v.Bytes), "byte", "bytes") + ")")
 			linksFact(&p, v.Links)
 			return p.content()
 		},

@@ -19,7 +19,8 @@ import (
 
 var proceed = answer{cont: true}
 
-var otherProcess = sandboxpolicy.Verdict{Rule: sandboxpolicy.Rule{Text: "processes of the host", Origin: "preset"}}
+var otherProcess = sandboxpolicy.Verdict{Rule: sandboxpolicy.Rule{Text: "processes of the host", Origin: "preset"},
+	Remedy: "not possible: a command reaches only the processes that it started"}
 
 // onProcess judges a call on process or thread pid, 0 being the caller.
 func (w *worker) onProcess(pid int, what string) answer {
