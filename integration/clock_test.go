@@ -132,7 +132,7 @@ func (c *wallClock) step(t *testing.T, by time.Duration) {
 }
 
 // F5-17: timeouts and durations go by the monotonic clock.
-func TestLines_WallClockSteps(t *testing.T) {
+func TestLines_F5_17_WallClockSteps(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		c := e.lines(Opts{})
 		c.send(`{"ping":1}`)

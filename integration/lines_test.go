@@ -325,7 +325,7 @@ func TestLines_KilledWhileItWrites(t *testing.T) {
 }
 
 // F6-25: commands that are cancelled at any moment of their lives.
-func TestLines_CancelStorm(t *testing.T) {
+func TestLines_F6_25_CancelStorm(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		const calls, inFlight = 1000, 16
 		c := e.lines(Opts{})
@@ -411,7 +411,7 @@ func TestLines_CancelStorm(t *testing.T) {
 
 // F6-1: nothing but the protocol goes to standard output, whatever there is to
 // say: a first run, gaps, a configuration that asks for too much, a signal.
-func TestLines_StandardOutputIsTheProtocols(t *testing.T) {
+func TestLines_F6_1_StandardOutputIsTheProtocols(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		e.Write(filepath.Join(e.W, ".dshx/config.toml"), "[policy]\nwrite = [\"/srv\"]\nnetwork = \"full\"\n")
 		cmd := e.Command(Opts{}, dshxBin, "exec", "--env", "IT_MARK="+e.Mark)
