@@ -2,6 +2,7 @@ package bash
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -156,6 +157,61 @@ func TestPermissions_WidenOneCall(t *testing.T) {
 	delete(ask, "run_in_background")
 	w.fails(ask, "FS_NOT_FOUND")
 	settled(t, fds, threads+10, routines)
+}
+
+// Each kind of permission gives what it names, to the call that has it and to no
+// other.
+func TestPermissions_OfEachKind(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("reached\n"))
+			_ = c.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	w := newWorld(t)
+	base := filepath.Dir(filepath.Dir(w.work))
+	outside := base + "/outside"
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(base+"/home/.ssh/id", []byte("key\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.root.PreExecute("permissions", permission.Listener(w.scope.Policy()))
+	w.root.SetApprover(yes{})
+	reach, write, secret := "cat < /dev/tcp/127.0.0.1/"+port, "echo > "+outside+"/f && echo wrote", "cat ~/.ssh/id"
+	for _, tt := range []struct {
+		asked                object
+		network, file, other string
+	}{
+		{nil, "", "", ""},
+		{object{"network": "full"}, "reached\n", "", ""},
+		{object{"network": "loopback"}, "reached\n", "", ""},
+		{object{"write": []string{outside}}, "", "wrote\n", ""},
+		{object{"network": "full", "write": []string{"../../outside"}}, "reached\n", "wrote\n", ""},
+		{object{"preset": "danger-full-access"}, "reached\n", "wrote\n", "key\n"},
+		{nil, "", "", ""},
+	} {
+		for command, want := range map[string]string{reach: tt.network, write: tt.file, secret: tt.other} {
+			args := object{"command": command}
+			if tt.asked != nil {
+				args["sandbox_permissions"] = tt.asked
+			}
+			if v := w.ok(args); v.Stdout != want || (*v.ExitCode == 0) != (want != "") {
+				t.Errorf("with %v, %s: %d %q %q", tt.asked, command, *v.ExitCode, v.Stdout, v.Stderr)
+			}
+		}
+	}
 }
 
 type yes struct{}
