@@ -782,3 +782,48 @@ func TestLines_F4_12_EditsAtOnce(t *testing.T) {
 		c.end()
 	})
 }
+
+// What a command does to a file is no reading of it, and makes what was read stale.
+func TestLines_F4_13_CommandsDoNotObserve(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		var lines strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&lines, "line-%03d\n", i+1)
+		}
+		file := e.Write(filepath.Join(e.W, "f"), lines.String())
+		c := e.lines(Opts{})
+		edit := func(id int) reply {
+			c.call(id, "edit", map[string]any{"file_path": "f", "old_string": "line-010", "new_string": "changed"})
+			return c.result()
+		}
+		c.bash(1, "cat f")
+		if r := c.result(); r.field(t, "stdout") != lines.String() {
+			t.Fatalf("%s", r.Value)
+		}
+		if r := edit(2); *r.OK || r.Error.Code != "FS_NOT_OBSERVED" {
+			t.Errorf("seen by a command alone: %+v", r)
+		}
+		c.call(3, "read", map[string]any{"file_path": "f"})
+		c.result()
+		c.bash(4, "sed -i s/line-003/LINE-003/ f")
+		c.result()
+		r := edit(5)
+		var details struct{ Changed string }
+		if *r.OK || r.Error.Code != "FS_STALE" || json.Unmarshal(r.Error.Details, &details) != nil || !strings.Contains(details.Changed, "\n-line-003\n+LINE-003\n") {
+			t.Errorf("changed by a command: %+v, %s", r, details.Changed)
+		}
+		want := strings.Replace(lines.String(), "line-003", "LINE-003", 1)
+		if got := e.Read(file); got != want {
+			t.Errorf("the file is %q", got)
+		}
+		c.call(6, "read", map[string]any{"file_path": "f"})
+		c.result()
+		if r := edit(7); !*r.OK {
+			t.Errorf("read again: %+v", r.Error)
+		}
+		if got := e.Read(file); got != strings.Replace(want, "line-010", "changed", 1) {
+			t.Errorf("the file is %q", got)
+		}
+		c.end()
+	})
+}
