@@ -115,6 +115,17 @@ func TestRun_FreshShell(t *testing.T) {
 	if v := w.ok(object{"command": "echo $A; echo $PATH", "env": object{"PATH": "/nowhere", "A": ""}}); v.Stdout != "\n/nowhere\n" {
 		t.Errorf("got %q", v.Stdout)
 	}
+	// No file is read before the command, whatever the caller's environment, all
+	// of which is passed here, and home say.
+	w = newWorld(t, func(r *sandboxpolicy.Request, _ *jobs.Options, _ *Options) {
+		r.KeepEnv, r.Environ = true, append(r.Environ, "ENV="+r.Workspace+"/rc", "SSH_CLIENT=127.0.0.1 1 22", "SHLVL=0", "KEPT=kept")
+	})
+	for _, name := range []string{"rc", "../.bashrc", "../.profile", "../.bash_profile"} {
+		w.write(name, "echo from "+name)
+	}
+	if v := w.bash("echo $KEPT; bash -c 'echo ${BASH_ENV-none}'"); v.Stdout != "kept\nnone\n" {
+		t.Errorf("got %q", v.Stdout)
+	}
 }
 
 // TERM tells the truth: there is a terminal with pty alone.
