@@ -2,6 +2,7 @@ package bash
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/signal"
@@ -157,6 +158,42 @@ func TestPermissions_WidenOneCall(t *testing.T) {
 	delete(ask, "run_in_background")
 	w.fails(ask, "FS_NOT_FOUND")
 	settled(t, fds, threads+10, routines)
+}
+
+// A limit that ends a command, or a job, is named.
+func TestLimits_AreNamed(t *testing.T) {
+	w := newWorld(t, func(r *sandboxpolicy.Request, _ *jobs.Options, _ *Options) {
+		r.Limits.CPUTime, r.Limits.FileSize = time.Second, 1<<20
+	})
+	for command, want := range map[string]struct {
+		signal, name string
+		value        int64
+	}{
+		"while :; do :; done":                            {"SIGXCPU", "cpu-time", 1000},
+		"exec dd if=/dev/zero of=big bs=64k status=none": {"SIGXFSZ", "file-size", 1 << 20},
+		"true": {},
+	} {
+		r := w.call(context.Background(), object{"command": command, "timeout_ms": 20000}, nil)
+		v := w.value(r)
+		id := w.ok(object{"command": command, "run_in_background": true}).JobID
+		list, err := w.owner.Wait(context.Background(), []string{id}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.name == "" {
+			if v.Limit != nil || *list[0].EndedBy != jobs.ByExit || list[0].Status != jobs.Exited {
+				t.Errorf("%s: %+v, %+v", command, v.Limit, list[0])
+			}
+			continue
+		}
+		if !strings.Contains(r.Value().String(), fmt.Sprintf(`"limit":{"name":%q,"value":%d}`, want.name, want.value)) || v.Signal == nil || *v.Signal != want.signal || v.TimedOut ||
+			!strings.Contains(content(r), "[the limit "+want.name+" ended the command]") {
+			t.Errorf("%s: %s, content %q", command, r.Value(), content(r))
+		}
+		if j := list[0]; j.Status != jobs.Killed || *j.EndedBy != jobs.ByLimit || j.Signal == nil || *j.Signal != want.signal {
+			t.Errorf("%s: %+v", command, j)
+		}
+	}
 }
 
 // Each kind of permission gives what it names, to the call that has it and to no

@@ -144,6 +144,8 @@ func TestF4_26_OddNames(t *testing.T) {
 			// Beside the readable path, as values have both.
 			r.call("edit", "file_path", "b\uFFFDd.txt", "file_path_base64", g.at("pathBase64"), "old_string", "needle", "new_string", "pin").ok()
 			r.has(n, fmt.Sprintf("pin %d\n", i))
+			r.call("write", "file_path", "b\uFFFDd.txt", "file_path_base64", g.at("pathBase64"), "content", "whole\n").ok().is("operation", "update").is("pathBase64", g.at("pathBase64"))
+			r.has(n, "whole\n")
 			continue
 		}
 		g.ok().is("lines.0.text", fmt.Sprintf("needle %d", i))
