@@ -272,6 +272,11 @@ func TestServe_LongLines(t *testing.T) {
 		t.Errorf("%d pongs, %d results, %d errors in %d lines", pong, ok, bad, len(got))
 	}
 
+	// However long it is, it is one line.
+	if got := run(t, long+strings.Repeat("x", 5*limit)+"\n{\"ping\":1}", Options{MaxLine: limit}); len(got) != 2 || !strings.HasPrefix(got[0], `{"id":9,"ok":false,"error":{"code":"PARSE_ERROR"`) || got[1] != `{"pong":1}` {
+		t.Errorf("a line of six times the limit has %d answers", len(got))
+	}
+
 	if MaxLine != 64<<20 {
 		t.Errorf("lines of %d bytes are taken", MaxLine)
 	}
@@ -1025,7 +1030,7 @@ func FuzzDecode(f *testing.F) {
 // FuzzLines: lines come as a naive reader cuts them, blank ones left out and
 // long ones told of, however the input arrives.
 func FuzzLines(f *testing.F) {
-	for _, s := range []string{"a\nb", "\xef\xbb\xbfa\r\n\r\n  \nb\r", "aaaaaaaaaaaa\nb\n", "\n\n", "aaaaaaaa\r\naaaaaaaaa\r\n", "\xef\xbb\xbfaaaaaaa\n"} {
+	for _, s := range []string{"a\nb", "\xef\xbb\xbfa\r\n\r\n  \nb\r", "aaaaaaaaaaaa\nb\n", "\n\n", "aaaaaaaa\r\naaaaaaaaa\r\n", "\xef\xbb\xbfaaaaaaa\n", strings.Repeat("a", 100) + "\nb\n"} {
 		f.Add(s, uint8(8), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, in string, max, piece uint8) {
