@@ -749,6 +749,62 @@ func TestLines_Approvals(t *testing.T) {
 	})
 }
 
+// Another's home is read with approval, by a command and by the file tools, and by
+// the approved call alone. Secrets stay out of reach whatever is answered.
+func TestLines_ApprovedReading(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		needPrivateRoot(t)
+		other := e.Mkdir(filepath.Join(e.Root, "other"))
+		e.Write(filepath.Join(other, "notes"), "read me\n")
+		e.Write(filepath.Join(e.H, ".ssh/id"), "secret\n")
+		if err := os.Chmod(other, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		own := fmt.Sprintf("tester:x:%d:%d::%s:/bin/sh\n", e.UID, e.GID, e.H)
+		e.bindOver("/etc/passwd", own+fmt.Sprintf("other:x:12399:12399::%s:/bin/sh\n", other))
+		c := e.lines(Opts{})
+		asked := 0
+		call := func(id int, tool string, args map[string]any, dir string) reply {
+			t.Helper()
+			if dir != "" {
+				args["sandbox_permissions"] = map[string]any{"read": []string{dir}}
+			}
+			c.call(id, tool, args)
+			for {
+				switch r := c.next(); {
+				case r.Event == "approval":
+					asked++
+					c.send(`{"approve":%q,"outcome":"allowed-once"}`, r.Approval)
+				case r.OK != nil:
+					return r
+				}
+			}
+		}
+		for i, tt := range []struct {
+			dir  string
+			asks int
+			may  bool
+		}{{"", 0, false}, {other, 1, true}, {"", 0, false}} {
+			asked = 0
+			r := call(10*i, "bash", map[string]any{"command": "cat " + other + "/notes"}, tt.dir)
+			if got := r.field(t, "stdout") == "read me\n"; got != tt.may || asked != tt.asks {
+				t.Errorf("with %q: a command, asked %d times: %s", tt.dir, asked, r.Value)
+			}
+			asked = 0
+			if r := call(10*i+1, "read", map[string]any{"file_path": other + "/notes"}, tt.dir); *r.OK != tt.may || asked != tt.asks || !tt.may && r.Error.Code != "SANDBOX_DENIED" {
+				t.Errorf("with %q: read, asked %d times: %+v", tt.dir, asked, r)
+			}
+		}
+		if r := call(100, "bash", map[string]any{"command": "cat ~/.ssh/id"}, e.H+"/.ssh"); r.field(t, "stdout") != "" || r.field(t, "exitCode") == "0" {
+			t.Errorf("a secret by a command: %s", r.Value)
+		}
+		if r := call(101, "read", map[string]any{"file_path": e.H + "/.ssh/id"}, e.H+"/.ssh"); *r.OK || r.Error.Code != "SANDBOX_DENIED" {
+			t.Errorf("a secret by read: %+v", r)
+		}
+		c.end()
+	})
+}
+
 func TestLines_OnATerminalPrintsUsage(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		needDshx(t)
