@@ -122,6 +122,54 @@ func TestChange_LooksAgainBeforeItReplaces(t *testing.T) {
 	}
 }
 
+// The new content is on the disk before it has the file's name, and the name
+// before the change is told; a disk that doesn't take it leaves the old file.
+func TestChange_IsOnTheDiskFirst(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		ws := t.TempDir()
+		put(t, filepath.Join(ws, "old"), "old\n")
+		put(t, filepath.Join(ws, "kept"), "old\n")
+		var synced []string
+		var failure error
+		r := rigIn(t, ws, nil, Options{named: named, sync: func(fd int) error {
+			at := fmt.Sprintf("/proc/self/fd/%d", fd)
+			data, err := os.ReadFile(at)
+			if err != nil {
+				data = []byte("a directory")
+			}
+			now, _ := os.ReadFile(filepath.Join(ws, "old"))
+			fresh, _ := os.ReadFile(filepath.Join(ws, "d/new"))
+			synced = append(synced, fmt.Sprintf("%s beside %s and %s", data, now, fresh))
+			return failure
+		}})
+		check := func(want ...string) {
+			t.Helper()
+			for i := range want {
+				want[i] = strings.ReplaceAll(want[i], "|", "\n")
+			}
+			if strings.Join(synced, "; ") != strings.Join(want, "; ") {
+				t.Errorf("named %t: %q, want %q", named, synced, want)
+			}
+			synced = nil
+		}
+		r.read("old").ok()
+		r.read("kept").ok()
+		r.edit("old", "old", "new").ok()
+		check("new| beside old| and ", "a directory beside new| and ")
+		r.call("write", "file_path", "d/new", "content", "made").ok()
+		check("made beside new| and ", "a directory beside new| and made")
+		failure = unix.EIO
+		r.edit("kept", "old", "new").code("FS_IO_ERROR")
+		r.call("write", "file_path", "kept", "content", "x").code("FS_IO_ERROR")
+		r.call("write", "file_path", "e/f/g", "content", "x").code("FS_IO_ERROR")
+		r.has("kept", "old\n")
+		r.nothingLeft()
+		if entries, err := os.ReadDir(ws); err != nil || len(entries) != 3 {
+			t.Errorf("left: %v, %v", entries, err)
+		}
+	}
+}
+
 func appendTo(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
