@@ -196,6 +196,19 @@ func TestLimits_AreNamed(t *testing.T) {
 	}
 }
 
+// The shell's own memory is bounded like that of what it starts.
+func TestLimits_MemoryOfTheShell(t *testing.T) {
+	w := newWorld(t, func(r *sandboxpolicy.Request, _ *jobs.Options, _ *Options) { r.Limits.Memory = 100 << 20 })
+	for command, want := range map[string]string{
+		`x=$(head -c 300000000 /dev/zero | tr '\0' x); echo ${#x}`: `"limit":{"name":"memory","value":104857600}`,
+		`x=$(head -c 300000 /dev/zero | tr '\0' x); echo ${#x}`:    `"limit":null`,
+	} {
+		if r := w.call(context.Background(), object{"command": command}, nil); !strings.Contains(r.Value().String(), want) {
+			t.Errorf("%s: %s, want %s", command, r.Value(), want)
+		}
+	}
+}
+
 // Each kind of permission gives what it names, to the call that has it and to no
 // other.
 func TestPermissions_OfEachKind(t *testing.T) {
