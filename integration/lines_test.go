@@ -325,7 +325,7 @@ func TestLines_KilledWhileItWrites(t *testing.T) {
 }
 
 // F6-25: commands that are cancelled at any moment of their lives.
-func TestLines_CancelStorm(t *testing.T) {
+func TestLines_F6_25_CancelStorm(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		const calls, inFlight = 1000, 16
 		c := e.lines(Opts{})
@@ -411,7 +411,7 @@ func TestLines_CancelStorm(t *testing.T) {
 
 // F6-1: nothing but the protocol goes to standard output, whatever there is to
 // say: a first run, gaps, a configuration that asks for too much, a signal.
-func TestLines_StandardOutputIsTheProtocols(t *testing.T) {
+func TestLines_F6_1_StandardOutputIsTheProtocols(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		e.Write(filepath.Join(e.W, ".dshx/config.toml"), "[policy]\nwrite = [\"/srv\"]\nnetwork = \"full\"\n")
 		cmd := e.Command(Opts{}, dshxBin, "exec", "--env", "IT_MARK="+e.Mark)
@@ -749,6 +749,62 @@ func TestLines_Approvals(t *testing.T) {
 	})
 }
 
+// Another's home is read with approval, by a command and by the file tools, and by
+// the approved call alone. Secrets stay out of reach whatever is answered.
+func TestLines_ApprovedReading(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		needPrivateRoot(t)
+		other := e.Mkdir(filepath.Join(e.Root, "other"))
+		e.Write(filepath.Join(other, "notes"), "read me\n")
+		e.Write(filepath.Join(e.H, ".ssh/id"), "secret\n")
+		if err := os.Chmod(other, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		own := fmt.Sprintf("tester:x:%d:%d::%s:/bin/sh\n", e.UID, e.GID, e.H)
+		e.bindOver("/etc/passwd", own+fmt.Sprintf("other:x:12399:12399::%s:/bin/sh\n", other))
+		c := e.lines(Opts{})
+		asked := 0
+		call := func(id int, tool string, args map[string]any, dir string) reply {
+			t.Helper()
+			if dir != "" {
+				args["sandbox_permissions"] = map[string]any{"read": []string{dir}}
+			}
+			c.call(id, tool, args)
+			for {
+				switch r := c.next(); {
+				case r.Event == "approval":
+					asked++
+					c.send(`{"approve":%q,"outcome":"allowed-once"}`, r.Approval)
+				case r.OK != nil:
+					return r
+				}
+			}
+		}
+		for i, tt := range []struct {
+			dir  string
+			asks int
+			may  bool
+		}{{"", 0, false}, {other, 1, true}, {"", 0, false}} {
+			asked = 0
+			r := call(10*i, "bash", map[string]any{"command": "cat " + other + "/notes"}, tt.dir)
+			if got := r.field(t, "stdout") == "read me\n"; got != tt.may || asked != tt.asks {
+				t.Errorf("with %q: a command, asked %d times: %s", tt.dir, asked, r.Value)
+			}
+			asked = 0
+			if r := call(10*i+1, "read", map[string]any{"file_path": other + "/notes"}, tt.dir); *r.OK != tt.may || asked != tt.asks || !tt.may && r.Error.Code != "SANDBOX_DENIED" {
+				t.Errorf("with %q: read, asked %d times: %+v", tt.dir, asked, r)
+			}
+		}
+		if r := call(100, "bash", map[string]any{"command": "cat ~/.ssh/id"}, e.H+"/.ssh"); r.field(t, "stdout") != "" || r.field(t, "exitCode") == "0" {
+			t.Errorf("a secret by a command: %s", r.Value)
+		}
+		if r := call(101, "read", map[string]any{"file_path": e.H + "/.ssh/id"}, e.H+"/.ssh"); *r.OK || r.Error.Code != "SANDBOX_DENIED" {
+			t.Errorf("a secret by read: %+v", r)
+		}
+		c.end()
+	})
+}
+
 func TestLines_OnATerminalPrintsUsage(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		needDshx(t)
@@ -778,6 +834,51 @@ func TestLines_F4_12_EditsAtOnce(t *testing.T) {
 		}
 		if got, want := e.Read(file), strings.NewReplacer("line-040", "left", "line-160", "right").Replace(lines.String()); got != want {
 			t.Errorf("an edit is lost: %q", got)
+		}
+		c.end()
+	})
+}
+
+// What a command does to a file is no reading of it, and makes what was read stale.
+func TestLines_F4_13_CommandsDoNotObserve(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		var lines strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&lines, "line-%03d\n", i+1)
+		}
+		file := e.Write(filepath.Join(e.W, "f"), lines.String())
+		c := e.lines(Opts{})
+		edit := func(id int) reply {
+			c.call(id, "edit", map[string]any{"file_path": "f", "old_string": "line-010", "new_string": "changed"})
+			return c.result()
+		}
+		c.bash(1, "cat f")
+		if r := c.result(); r.field(t, "stdout") != lines.String() {
+			t.Fatalf("%s", r.Value)
+		}
+		if r := edit(2); *r.OK || r.Error.Code != "FS_NOT_OBSERVED" {
+			t.Errorf("seen by a command alone: %+v", r)
+		}
+		c.call(3, "read", map[string]any{"file_path": "f"})
+		c.result()
+		c.bash(4, "sed -i s/line-003/LINE-003/ f")
+		c.result()
+		r := edit(5)
+		var details struct{ Changed string }
+		if *r.OK || r.Error.Code != "FS_STALE" || json.Unmarshal(r.Error.Details, &details) != nil || !strings.Contains(details.Changed, "\n-line-003\n+LINE-003\n") {
+			t.Errorf("changed by a command: %+v, %s", r, details.Changed)
+		}
+		want := strings.Replace(lines.String(), "line-003", "LINE-003", 1)
+		if got := e.Read(file); got != want {
+			t.Errorf("the file is %q", got)
+		}
+		c.call(6, "read", map[string]any{"file_path": "f"})
+		c.result()
+		if r := edit(7); !*r.OK {
+			t.Errorf("read again: %+v", r.Error)
+		}
+		if got := e.Read(file); got != strings.Replace(want, "line-010", "changed", 1) {
+			t.Errorf("the file is %q", got)
 		}
 		c.end()
 	})

@@ -394,6 +394,39 @@ func TestOwner_RemembersTheLastEnded(t *testing.T) {
 	}
 }
 
+// What the contract promises without an option: 32 jobs that live, 100 ended
+// ones that are remembered, for each owner alone.
+func TestOwner_Defaults(t *testing.T) {
+	reg := newRegistry(t, Options{})
+	if reg.opt.BytesPerJob != 256<<20 {
+		t.Errorf("%d bytes a job", reg.opt.BytesPerJob)
+	}
+	o := reg.Owner("a")
+	var live []*fake
+	for range 32 {
+		f := newFake()
+		live = append(live, f)
+		run(t, o, "bash", f)
+	}
+	if _, err := o.Start(t.Context(), newFake().spec("bash")); code(err) != "JOB_LIMIT" {
+		t.Errorf("one more than 32: %v", err)
+	}
+	run(t, reg.Owner("b"), "bash", newFake()) // whose limit is its own
+	for n := 1; n <= 101; n++ {
+		live[0].exit(0)
+		ended(t, o, fmt.Sprintf("bash-%d", n))
+		f := newFake()
+		live = append(live[1:], f)
+		run(t, o, "bash", f)
+		if _, err := o.Job("bash-1"); (err == nil) != (n <= 100) {
+			t.Errorf("the first of %d that have ended: %v", n, err)
+		}
+	}
+	if n := len(o.List()); n != 132 {
+		t.Errorf("%d jobs are listed", n)
+	}
+}
+
 func TestKill(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -434,5 +435,109 @@ func TestQueue_GoexitIsAFailure(t *testing.T) {
 				t.Errorf("%s: finalized %d times", stage, finals)
 			}
 		})
+	}
+}
+
+// Guards come last before the body: they see what an approval granted, and of a
+// call that was refused there is nothing to ask them.
+func TestGuards_ComeAfterApproval(t *testing.T) {
+	for answer, want := range map[Answer][]string{AllowedOnce: {"asked", `guard {"network":"full"}`, "body"}, Rejected: {"asked"}} {
+		var order []string
+		spec := echoSpec()
+		spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) {
+			order = append(order, "body")
+			return echoValue{}, nil
+		}
+		s := newScope(t, defineT(t, spec))
+		s.Guard("g", func(c *Call) (string, bool) { order = append(order, "guard "+c.Grants().String()); return "", false })
+		s.PreExecute("asks", func(context.Context, *Call, func() Decision) Decision {
+			return Ask{Reason: "r", Grants: map[string]string{"network": "full"}}
+		})
+		s.SetApprover(answers(func(Question) Answer { order = append(order, "asked"); return answer }))
+		call(s, "echo", `{"text":"a"}`)
+		if !slices.Equal(order, want) {
+			t.Errorf("answer %d: %q, want %q", answer, order, want)
+		}
+	}
+}
+
+// Every guard is asked, whatever the others say, and all reasons are told.
+func TestGuards_AllAreAsked(t *testing.T) {
+	asked := 0
+	s := newScope(t, named1(t, "a", "x"))
+	for _, reason := range []string{"one", "", "two"} {
+		s.Guard("g"+reason, func(*Call) (string, bool) { asked++; return reason, reason != "" })
+	}
+	r := call(s, "a", `{"text":"x"}`)
+	wantCode(t, r, CodeDenied)
+	if asked != 3 || r.Failure().Message != "one; two" || r.Failure().Details.String() != `{"by":"gone, gtwo","reason":"one; two"}` {
+		t.Errorf("%d asked: %v %s", asked, r.Failure(), r.Failure().Details)
+	}
+}
+
+// A fault of a tool is told without what it panicked with, which is for those
+// who mend it.
+func TestFailure_ShowsNothingOfThePanic(t *testing.T) {
+	for name, arm := range map[string]func(s *Scope, spec *Spec[echoArgs, echoValue]){
+		"body": func(_ *Scope, spec *Spec[echoArgs, echoValue]) {
+			spec.Execute = func(context.Context, echoArgs, *Call) (echoValue, error) { panic("inner secret") }
+		},
+		"guard": func(s *Scope, _ *Spec[echoArgs, echoValue]) {
+			s.Guard("g", func(*Call) (string, bool) { panic("inner secret") })
+		},
+		"wrapper": func(s *Scope, _ *Spec[echoArgs, echoValue]) {
+			s.Wrap("w", func(context.Context, *Call, Body) Outcome { panic("inner secret") })
+		},
+		"post": func(s *Scope, _ *Spec[echoArgs, echoValue]) {
+			s.PostExecute("p", func(context.Context, *Call, Result) PostDecision { panic("inner secret") })
+		},
+	} {
+		s, spec := newScope(t), echoSpec()
+		arm(s, &spec)
+		if _, err := s.Register(defineT(t, spec)); err != nil {
+			t.Fatal(err)
+		}
+		j, err := MarshalValue(call(s, "echo", `{"text":"a"}`))
+		if err != nil || strings.Contains(j.String(), "inner secret") || strings.Contains(j.String(), "goroutine") || strings.Contains(j.String(), ".go:") {
+			t.Errorf("%s: %s, %v", name, j, err)
+		}
+	}
+}
+
+// A value that breaks its schema reaches nobody, whoever made it.
+func TestOutput_IsValidated(t *testing.T) {
+	type value struct {
+		Kind string `json:"kind" schema:"enum=a|b"`
+	}
+	tool := defineT(t, Spec[echoArgs, value]{
+		Name: "v", Description: "d",
+		Execute: func(_ context.Context, a echoArgs, _ *Call) (value, error) { return value{a.Text}, nil },
+		Render:  func(_ echoArgs, v value) []Content { return []Content{Text(v.Kind)} },
+	})
+	s := newScope(t, tool)
+	wantCode(t, call(s, "v", `{"text":"a"}`), "")
+	r := call(s, "v", `{"text":"secret"}`)
+	wantCode(t, r, CodeInvalidOutput)
+	if d := r.Failure().Details.String(); !strings.Contains(d, `"path":"kind"`) {
+		t.Errorf("details %s", d)
+	}
+	for kind, code := range map[string]string{"b": "", "c": CodeInvalidOutput} {
+		undo := s.PostExecute("p", func(context.Context, *Call, Result) PostDecision { return AcceptValue{value{kind}} })
+		wantCode(t, call(s, "v", `{"text":"a"}`), code)
+		undo()
+	}
+}
+
+// Materialising keeps nothing of the caller's bytes, and changes none.
+func TestParseJSON_LeavesItsInput(t *testing.T) {
+	const text = ` { "a" : [ 1 , 2 ] } `
+	in := []byte(text)
+	j, err := ParseJSON(in)
+	if err != nil || string(in) != text {
+		t.Fatalf("%q, %v", in, err)
+	}
+	clear(in)
+	if j.String() != `{"a":[1,2]}` {
+		t.Errorf("%s", j)
 	}
 }

@@ -400,6 +400,35 @@ func TestQueue_Serial(t *testing.T) {
 	})
 }
 
+// Exclusive calls of a Serial queue run one at a time, in the order of their
+// arrival.
+func TestQueue_SerialOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		running := 0
+		spec := echoSpec()
+		spec.Execute = func(_ context.Context, _ echoArgs, c *Call) (echoValue, error) {
+			if running++; running > 1 {
+				t.Error("two at once")
+			}
+			order = append(order, c.ID())
+			time.Sleep(time.Duration(20-len(order)) * time.Millisecond)
+			running--
+			return echoValue{}, nil
+		}
+		q := NewQueue(newScope(t, defineT(t, spec)), Serial, 0)
+		var want []string
+		for i := range 10 {
+			want = append(want, fmt.Sprint(i))
+			q.Submit(context.Background(), Request{ID: fmt.Sprint(i), Name: "echo", Args: []byte(`{"text":"x"}`)})
+		}
+		q.Wait()
+		if !slices.Equal(order, want) {
+			t.Errorf("%q", order)
+		}
+	})
+}
+
 // The classifier is asked about valid arguments alone, and only true counts.
 func TestQueue_ClassifiesFailClosed(t *testing.T) {
 	spec := echoSpec()

@@ -383,6 +383,14 @@ func TestResult_IsFrozen(t *testing.T) {
 	if j, err := MarshalValue(r); err != nil || j.String() != `{"ok":true,"value":{"said":"a","times":1,"notes":[]},"content":[{"type":"text","text":"a"}]}` {
 		t.Errorf("%s, %v", j, err)
 	}
+	for want, c := range map[string]Content{
+		"{\"type\":\"text\",\"text\":\"a\\n\ufffd\"}":           Text("a\n\xff"),
+		`{"type":"image","data":"AQL/","mimeType":"image/png"}`: Image([]byte{1, 2, 255}, "image/png"),
+	} {
+		if j, err := MarshalValue(c); err != nil || j.String() != want {
+			t.Errorf("%s, %v, want %s", j, err, want)
+		}
+	}
 	if j, _ := MarshalValue(call(s, "nosuch", `{}`)); !strings.HasPrefix(j.String(), `{"ok":false,"error":{"code":"UNKNOWN_TOOL","message":"`) {
 		t.Errorf("%s", j)
 	}

@@ -1,10 +1,12 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func named1(t testing.TB, name, says string) *Tool {
@@ -93,6 +95,85 @@ func TestScope_PoliciesEndWithTheirUndo(t *testing.T) {
 	wantCode(t, call(s, "a", `{"text":"x"}`), "")
 }
 
+// What a scope adds to calls is for calls made in it and in those inside it, not
+// for its siblings' and not for those around it.
+func TestScope_PoliciesAreItsOwn(t *testing.T) {
+	for name, attach := range map[string]func(s *Scope, seen func()) (undo func()){
+		"pre-execute": func(s *Scope, seen func()) func() {
+			return s.PreExecute("x", func(_ context.Context, _ *Call, next func() Decision) Decision { seen(); return next() })
+		},
+		"guard": func(s *Scope, seen func()) func() {
+			return s.Guard("x", func(*Call) (string, bool) { seen(); return "", false })
+		},
+		"wrapper": func(s *Scope, seen func()) func() {
+			return s.Wrap("x", func(ctx context.Context, _ *Call, next Body) Outcome { seen(); return next(ctx) })
+		},
+		"post-execute": func(s *Scope, seen func()) func() {
+			return s.PostExecute("x", func(context.Context, *Call, Result) PostDecision { seen(); return Accept{} })
+		},
+		"observer": func(s *Scope, seen func()) func() { return s.Observe("x", func(*Call, Result) { seen() }) },
+	} {
+		root := newScope(t, named1(t, "a", "x"))
+		child, sibling := root.Child("child"), root.Child("sibling")
+		grand := child.Child("grand")
+		n := 0
+		undo := attach(child, func() { n++ })
+		for _, tt := range []struct {
+			s    *Scope
+			want int
+		}{{root, 0}, {sibling, 0}, {child, 1}, {grand, 1}} {
+			n = 0
+			wantCode(t, call(tt.s, "a", `{"text":"x"}`), "")
+			if n != tt.want {
+				t.Errorf("%s: %d times for a call in %q, want %d", name, n, tt.s.Name(), tt.want)
+			}
+		}
+		undo()
+		undo() // once is enough
+		n = 0
+		wantCode(t, call(grand, "a", `{"text":"x"}`), "")
+		if n != 0 {
+			t.Errorf("%s: still there", name)
+		}
+	}
+}
+
+// The form of names, at its bounds.
+func TestDefine_Names(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"a": true, "z9_": true, "a" + strings.Repeat("b", 63): true, "run_codes": true,
+		"": false, "A": false, "9a": false, "_a": false, "a-b": false, "a.b": false, "a b": false, "é": false, "aB": false, "a\n": false,
+		"a" + strings.Repeat("b", 64): false, ReservedName: false,
+	} {
+		s := echoSpec()
+		s.Name = name
+		if _, err := Define(s); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// A model sees the name, the description and the parameters, and nothing else
+// of all that a tool has.
+func TestDeclare_LeaksNothing(t *testing.T) {
+	s := echoSpec()
+	s.Title, s.Hints, s.Timeout, s.DeferLoading, s.Parallel = "HIDDEN", Hints{ReadOnly: true}, time.Hour, true, true
+	s.Meta = func(echoArgs, echoValue) any { return "HIDDEN" }
+	tool := defineT(t, s)
+	if !tool.DeferLoading() || tool.Title() != "HIDDEN" || tool.Timeout() != time.Hour || !tool.Hints().ReadOnly || tool.Parallel() != "always" {
+		t.Errorf("the control: %+v", tool)
+	}
+	j, err := MarshalValue(tool.Declare())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]JSON
+	if err := j.Decode(&members); err != nil || len(members) != 3 || members["name"].String() != `"echo"` || members["description"].String() != `"says it again"` ||
+		members["parameters"].IsZero() || strings.Contains(j.String(), "HIDDEN") {
+		t.Errorf("%s, %v", j, err)
+	}
+}
+
 func TestDefine_Refuses(t *testing.T) {
 	type noName struct{ X int }
 	type loop struct {
@@ -167,6 +248,18 @@ func TestPresentation_IsTotal(t *testing.T) {
 	}
 	if got := MarshalCard(tool.PresentResult(JSON{`{"text":"f"}`}, Result{})).String(); got != `{"card":"read","path":"f","offset":0,"lines":[],"totalLines":0,"lang":""}` {
 		t.Errorf("%s", got)
+	}
+	for want, card := range map[string]Card{
+		`{"card":"search","shape":"matches","truncated":true,"total":2,"files":[{"path":"a","matches":[{"line":1,"text":"x"}]}]}`: SearchCard{Shape: "matches", Truncated: true, Total: 2,
+			Files: []SearchFile{{"a", []SearchMatch{{1, "x"}}}}},
+		`{"card":"diff","title":"t","diffs":[{"path":"a","oldText":null,"newText":"n","hunks":[]}],"locations":[{"path":"a","line":3}]}`: DiffCard{Title: "t",
+			Diffs: []FileDiff{{Path: "a", NewText: "n", Hunks: []Hunk{}}}, Locations: []Location{{"a", 3}}},
+		`{"card":"web","kind":"fetch","title":"t","url":"u"}`: WebCard{"fetch", "t", "u"},
+		`null`: nil,
+	} {
+		if got := MarshalCard(card).String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 	if got := MarshalCard(ReadCard{Path: "\xff"}).String(); !strings.HasPrefix(got, `{"card":"generic"`) {
 		t.Errorf("%s", got)

@@ -158,7 +158,15 @@ func (p *doPool) close() {
 func (t *doThread) run(d *Domain, ready chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		go t.run(d, ready)
+		// Held until the other has a thread: where there is one processor, it
+		// would be given this one again, and again.
+		elsewhere := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(elsewhere)
+			t.run(d, ready)
+		}()
+		<-elsewhere
 		runtime.UnlockOSThread()
 		return
 	}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -42,6 +43,33 @@ func TestCommand_WritesInsideAndNotOutside(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(outside, "out")); !os.IsNotExist(err) {
 		t.Errorf("the file outside exists: %v", err)
+	}
+}
+
+// Where there is one processor the threads are not the main one either, which
+// the runtime would hand out again and again.
+func TestDo_WithOneProcessor(t *testing.T) {
+	if os.Getenv("GOMAXPROCS") != "1" { // from the beginning: threads differ
+		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.timeout=30s")
+		cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%.2000s", err, out)
+		}
+		return
+	}
+	w := newWorld(t)
+	for range 20 {
+		s, err := Open(w.request("workspace-write"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ran atomic.Int32
+		if err := s.DoN(4, func(int) { ran.Add(1) }); err != nil || ran.Load() != 4 {
+			t.Errorf("%d functions ran, %v", ran.Load(), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -28,6 +28,8 @@ func TestLimitOf(t *testing.T) {
 		{0, "read: Resource temporarily unavailable", ""},
 		{0, "ENOMEM: not enough memory", "memory bounded"},
 		{0, "MemoryError", "memory bounded"},
+		{0, "bash: xrealloc: cannot allocate 100311040 bytes", "memory bounded"},
+		{0, "ld.so: cannot allocate TLS block", ""},
 		{0, "dd: error writing 'f': File too large", "file-size bounded"},
 		{0, "no such file", ""},
 	} {

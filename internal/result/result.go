@@ -98,7 +98,7 @@ func LimitOf(st *sandbox.State, l sandboxpolicy.Limits, said string) *Limit {
 		return &Limit{"file-size", l.FileSize}
 	case l.Pids > 0 && saysAny(said, "fork", "thread", "spawn", "process", "clone") && saysAny(said, "resource temporarily unavailable", "eagain", "cannot fork"):
 		return &Limit{"pids", l.Pids}
-	case l.Memory > 0 && saysAny(said, "cannot allocate memory", "out of memory", "enomem", "memoryerror", "bad_alloc", "memory exhausted"):
+	case l.Memory > 0 && saysAny(said, "cannot allocate memory", "alloc: cannot allocate", "out of memory", "enomem", "memoryerror", "bad_alloc", "memory exhausted"):
 		return &Limit{"memory", l.Memory}
 	case l.FileSize > 0 && saysAny(said, "file too large", "efbig"):
 		return &Limit{"file-size", l.FileSize}

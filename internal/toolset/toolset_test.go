@@ -264,6 +264,9 @@ func TestSet_ClosesWhole(t *testing.T) {
 	}
 	defer os.RemoveAll(filepath.Dir(filepath.Dir(v.Spill.Stdout)))
 	store := s.store
+	if fi, err := os.Stat(store); err != nil || fi.Mode().Perm() != 0o700 || strings.HasPrefix(store, ws) {
+		t.Errorf("the store of jobs is %s, %v, %v", store, fi, err)
+	}
 	s.EndJobs()
 	if events != 1 {
 		t.Errorf("told of %d ends", events)

@@ -33,7 +33,8 @@ type sayValue struct {
 	Said string `json:"said"`
 }
 
-// tools has say (parallel), alone (exclusive) and chunks, which reports.
+// tools has say (parallel), alone (exclusive) and chunks, which reports, as
+// reports does beside others.
 func tools(t testing.TB) *pipeline.Scope {
 	t.Helper()
 	s := pipeline.New(pipeline.Options{})
@@ -75,7 +76,12 @@ func tools(t testing.TB) *pipeline.Scope {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(say, alone, chunks); err != nil {
+	spec.Name, spec.ConcurrencySafe = "reports", func(sayArgs) bool { return true }
+	reports, err := pipeline.Define(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(say, alone, chunks, reports); err != nil {
 		t.Fatal(err)
 	}
 	s.PreExecute("asks", func(_ context.Context, c *pipeline.Call, next func() pipeline.Decision) pipeline.Decision {
@@ -266,6 +272,15 @@ func TestServe_LongLines(t *testing.T) {
 		t.Errorf("%d pongs, %d results, %d errors in %d lines", pong, ok, bad, len(got))
 	}
 
+	// However long it is, it is one line.
+	if got := run(t, long+strings.Repeat("x", 5*limit)+"\n{\"ping\":1}", Options{MaxLine: limit}); len(got) != 2 || !strings.HasPrefix(got[0], `{"id":9,"ok":false,"error":{"code":"PARSE_ERROR"`) || got[1] != `{"pong":1}` {
+		t.Errorf("a line of six times the limit has %d answers", len(got))
+	}
+
+	if MaxLine != 64<<20 {
+		t.Errorf("lines of %d bytes are taken", MaxLine)
+	}
+
 	// To the byte, with whichever end.
 	for _, end := range []string{"\n", "\r\n", ""} {
 		for over, want := range map[int]string{0: `{"id":7,"ok":true`, 1: `{"id":7,"ok":false,"error":{"code":"PARSE_ERROR"`} {
@@ -325,6 +340,36 @@ func TestServe_Order(t *testing.T) {
 	got := run(t, `{"id":1,"tool":"say","arguments":{"wait_ms":60,"text":"first"}}`+"\n"+`{"id":1,"tool":"say"}`+"\n"+`{"id":"1","tool":"say"}`, Options{})
 	if len(got) != 3 || !strings.HasPrefix(got[0], `{"id":1,"ok":false,"error":{"code":"DUPLICATE_ID","message":"a call with the id 1 is in flight; it goes on"},"content":[{"type":"text","text":"a call`) || !strings.HasSuffix(got[0], `"card":{"card":"generic","title":"say","kind":"other","locations":[]}}`) || !strings.Contains(got[1], `"said":"first"`) || !strings.HasPrefix(got[2], `{"id":"1","ok":true`) {
 		t.Errorf("%q", got)
+	}
+}
+
+// What is no result doesn't wait for one: errors of the protocol, answers to
+// pings and cancels, and what a later call has to report.
+func TestServe_AtOnce(t *testing.T) {
+	c := connect(t, context.Background(), Options{Ask: true})
+	c.send(`{"id":1,"tool":"say","arguments":{"block":true}}`)
+	c.send(`{"id":1,"tool":"say"}`)
+	c.want(`{"id":1,"ok":false,"error":{"code":"DUPLICATE_ID"`)
+	c.send(`broken`)
+	c.want(`{"id":null,"ok":false,"error":{"code":"PARSE_ERROR"`)
+	c.send(`{"ping":1}`)
+	c.want(`{"pong":1}`)
+	c.send(`{"id":2,"tool":"reports","stream":true,"arguments":{"text":"x"}}`)
+	c.want(`{"id":2,"event":"output","stream":"stdout","text":"x"}`)
+	c.send(`{"id":3,"tool":"say","arguments":{"ask":true}}`)
+	c.want(`{"id":3,"event":"approval","approval":"ap-1"`)
+	c.send(`{"approve":"ap-1","outcome":"allowed-once"}`)
+	c.want(`{"approved":"ap-1","known":true}`)
+	// Its result, and that of 2, wait for the first.
+	c.send(`{"ping":2}`)
+	c.want(`{"pong":2}`)
+	c.send(`{"cancel":1}`)
+	c.want(`{"cancelled":1,"known":true}`)
+	for _, want := range []string{`{"id":1,"ok":false,"error":{"code":"ABORTED"`, `{"id":2,"ok":true`, `{"id":3,"ok":true`} {
+		c.want(want)
+	}
+	if err := c.end(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -985,7 +1030,7 @@ func FuzzDecode(f *testing.F) {
 // FuzzLines: lines come as a naive reader cuts them, blank ones left out and
 // long ones told of, however the input arrives.
 func FuzzLines(f *testing.F) {
-	for _, s := range []string{"a\nb", "\xef\xbb\xbfa\r\n\r\n  \nb\r", "aaaaaaaaaaaa\nb\n", "\n\n", "aaaaaaaa\r\naaaaaaaaa\r\n", "\xef\xbb\xbfaaaaaaa\n"} {
+	for _, s := range []string{"a\nb", "\xef\xbb\xbfa\r\n\r\n  \nb\r", "aaaaaaaaaaaa\nb\n", "\n\n", "aaaaaaaa\r\naaaaaaaaa\r\n", "\xef\xbb\xbfaaaaaaa\n", strings.Repeat("a", 100) + "\nb\n"} {
 		f.Add(s, uint8(8), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, in string, max, piece uint8) {

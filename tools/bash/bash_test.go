@@ -115,6 +115,17 @@ func TestRun_FreshShell(t *testing.T) {
 	if v := w.ok(object{"command": "echo $A; echo $PATH", "env": object{"PATH": "/nowhere", "A": ""}}); v.Stdout != "\n/nowhere\n" {
 		t.Errorf("got %q", v.Stdout)
 	}
+	// No file is read before the command, whatever the caller's environment, all
+	// of which is passed here, and home say.
+	w = newWorld(t, func(r *sandboxpolicy.Request, _ *jobs.Options, _ *Options) {
+		r.KeepEnv, r.Environ = true, append(r.Environ, "ENV="+r.Workspace+"/rc", "SSH_CLIENT=127.0.0.1 1 22", "SHLVL=0", "KEPT=kept")
+	})
+	for _, name := range []string{"rc", "../.bashrc", "../.profile", "../.bash_profile"} {
+		w.write(name, "echo from "+name)
+	}
+	if v := w.bash("echo $KEPT; bash -c 'echo ${BASH_ENV-none}'"); v.Stdout != "kept\nnone\n" {
+		t.Errorf("got %q", v.Stdout)
+	}
 }
 
 // TERM tells the truth: there is a terminal with pty alone.
@@ -394,8 +405,15 @@ func TestTimeout_EndsTheTree(t *testing.T) {
 	if n := len(w.owner.List()); n > 0 {
 		t.Errorf("%d jobs", n)
 	}
-	// What handles the signal has its say, in the time that is usual.
+	// What handles the signal has its say, in the time that is usual: five seconds.
 	w = newWorld(t)
+	start := time.Now()
+	if v := w.ok(object{"command": "trap '' TERM; while :; do sleep 1; done", "timeout_ms": 300}); !v.TimedOut || *v.Signal != "SIGKILL" {
+		t.Errorf("%+v", v.Ended)
+	}
+	if d := time.Since(start); d < 5*time.Second || d > 12*time.Second {
+		t.Errorf("what ignores the signal had %v", d)
+	}
 	if v := w.ok(object{"command": "trap 'echo cleaned; exit 7' TERM; while :; do sleep 0.05; done", "timeout_ms": 300}); v.Stdout != "cleaned\n" || *v.ExitCode != 7 || !v.TimedOut {
 		t.Errorf("%+v", v.Ended)
 	}
@@ -531,6 +549,9 @@ func TestOutput_SpillCanBeReadInTheDomain(t *testing.T) {
 		if fi, _ := os.Stat(filepath.Dir(*path)); fi.Mode().Perm() != 0o700 {
 			t.Errorf("mode %v", fi.Mode())
 		}
+	}
+	if v.Spill.Bytes != v.StdoutBytes+v.StderrBytes || !v.Spill.Complete {
+		t.Errorf("%d bytes of %d and %d: %+v", v.Spill.Bytes, v.StdoutBytes, v.StderrBytes, v.Spill)
 	}
 	if n := len(content(r)); n > 48<<10 || !strings.HasSuffix(strings.TrimSpace(strings.Split(content(r), "[output cut")[0]), "[exit code 3]") {
 		t.Errorf("content of %d bytes", n)
@@ -670,6 +691,11 @@ func TestDenials(t *testing.T) {
 	}
 	if !strings.Contains(content(r), "[denied write "+outside) {
 		t.Error(content(r))
+	}
+	// The streams, then how it ended, then denials, each with its remedy.
+	r = w.call(context.Background(), object{"command": "echo out; touch " + outside}, nil)
+	if c := content(r); !strings.HasPrefix(c, "out\ntouch: ") || !strings.Contains(c, "\n[exit code 1]\n[denied write "+outside+" (") || !strings.HasSuffix(c, "): "+w.value(r).Sandbox.Denials[0].Remedy+"]") {
+		t.Error(c)
 	}
 	if v := w.bash("chmod 700 /etc; printf 'cat: /etc/shadow\\377: Permission denied' >&2; exit 1"); len(v.Sandbox.Denials) == 0 || v.Sandbox.Denials[0].Evidence != "supervisor" {
 		t.Errorf("%+v", v.Sandbox.Denials)

@@ -2,6 +2,8 @@ package bash
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -156,6 +158,110 @@ func TestPermissions_WidenOneCall(t *testing.T) {
 	delete(ask, "run_in_background")
 	w.fails(ask, "FS_NOT_FOUND")
 	settled(t, fds, threads+10, routines)
+}
+
+// A limit that ends a command, or a job, is named.
+func TestLimits_AreNamed(t *testing.T) {
+	w := newWorld(t, func(r *sandboxpolicy.Request, _ *jobs.Options, _ *Options) {
+		r.Limits.CPUTime, r.Limits.FileSize = time.Second, 1<<20
+	})
+	for command, want := range map[string]struct {
+		signal, name string
+		value        int64
+	}{
+		"while :; do :; done":                            {"SIGXCPU", "cpu-time", 1000},
+		"exec dd if=/dev/zero of=big bs=64k status=none": {"SIGXFSZ", "file-size", 1 << 20},
+		"true": {},
+	} {
+		r := w.call(context.Background(), object{"command": command, "timeout_ms": 20000}, nil)
+		v := w.value(r)
+		id := w.ok(object{"command": command, "run_in_background": true}).JobID
+		list, err := w.owner.Wait(context.Background(), []string{id}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.name == "" {
+			if v.Limit != nil || *list[0].EndedBy != jobs.ByExit || list[0].Status != jobs.Exited {
+				t.Errorf("%s: %+v, %+v", command, v.Limit, list[0])
+			}
+			continue
+		}
+		if !strings.Contains(r.Value().String(), fmt.Sprintf(`"limit":{"name":%q,"value":%d}`, want.name, want.value)) || v.Signal == nil || *v.Signal != want.signal || v.TimedOut ||
+			!strings.Contains(content(r), "[the limit "+want.name+" ended the command]") {
+			t.Errorf("%s: %s, content %q", command, r.Value(), content(r))
+		}
+		if j := list[0]; j.Status != jobs.Killed || *j.EndedBy != jobs.ByLimit || j.Signal == nil || *j.Signal != want.signal {
+			t.Errorf("%s: %+v", command, j)
+		}
+	}
+}
+
+// The shell's own memory is bounded like that of what it starts.
+func TestLimits_MemoryOfTheShell(t *testing.T) {
+	w := newWorld(t, func(r *sandboxpolicy.Request, _ *jobs.Options, _ *Options) { r.Limits.Memory = 100 << 20 })
+	for command, want := range map[string]string{
+		`x=$(head -c 300000000 /dev/zero | tr '\0' x); echo ${#x}`: `"limit":{"name":"memory","value":104857600}`,
+		`x=$(head -c 300000 /dev/zero | tr '\0' x); echo ${#x}`:    `"limit":null`,
+	} {
+		if r := w.call(context.Background(), object{"command": command}, nil); !strings.Contains(r.Value().String(), want) {
+			t.Errorf("%s: %s, want %s", command, r.Value(), want)
+		}
+	}
+}
+
+// Each kind of permission gives what it names, to the call that has it and to no
+// other.
+func TestPermissions_OfEachKind(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("reached\n"))
+			_ = c.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	w := newWorld(t)
+	base := filepath.Dir(filepath.Dir(w.work))
+	outside := base + "/outside"
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(base+"/home/.ssh/id", []byte("key\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.root.PreExecute("permissions", permission.Listener(w.scope.Policy()))
+	w.root.SetApprover(yes{})
+	reach, write, secret := "cat < /dev/tcp/127.0.0.1/"+port, "echo > "+outside+"/f && echo wrote", "cat ~/.ssh/id"
+	for _, tt := range []struct {
+		asked                object
+		network, file, other string
+	}{
+		{nil, "", "", ""},
+		{object{"network": "full"}, "reached\n", "", ""},
+		{object{"network": "loopback"}, "reached\n", "", ""},
+		{object{"write": []string{outside}}, "", "wrote\n", ""},
+		{object{"network": "full", "write": []string{"../../outside"}}, "reached\n", "wrote\n", ""},
+		{object{"preset": "danger-full-access"}, "reached\n", "wrote\n", "key\n"},
+		{nil, "", "", ""},
+	} {
+		for command, want := range map[string]string{reach: tt.network, write: tt.file, secret: tt.other} {
+			args := object{"command": command}
+			if tt.asked != nil {
+				args["sandbox_permissions"] = tt.asked
+			}
+			if v := w.ok(args); v.Stdout != want || (*v.ExitCode == 0) != (want != "") {
+				t.Errorf("with %v, %s: %d %q %q", tt.asked, command, *v.ExitCode, v.Stdout, v.Stderr)
+			}
+		}
+	}
 }
 
 type yes struct{}

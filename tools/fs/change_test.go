@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dshx/dshx/fsobserve"
+	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"golang.org/x/sys/unix"
 )
@@ -48,6 +51,132 @@ func TestCreate_IsExclusive(t *testing.T) {
 		rigs[0].has(path, fmt.Sprint(winner))
 	}
 	rigs[0].nothingLeft()
+}
+
+// A change is made only if the file is still what was looked at: what somebody
+// who asks no lock does to it after the look is found out before the replacement.
+func TestChange_LooksAgainBeforeItReplaces(t *testing.T) {
+	type none struct{}
+	for name, tt := range map[string]struct {
+		before string // "" for no file
+		other  func(path string) error
+		code   string
+		made   int // how often the new content was made
+		after  string
+	}{
+		"nothing":  {"old\n", func(string) error { return nil }, "", 1, "mine\n"},
+		"written":  {"old\n", func(path string) error { return os.WriteFile(path, []byte("theirs\n"), 0o644) }, "FS_STALE", 1, "theirs\n"},
+		"appended": {"old\n", func(path string) error { return appendTo(path, "x") }, "FS_STALE", 1, "old\nx"},
+		"replaced": {"old\n", func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte("theirs\n"), 0o644), os.Rename(path+".new", path))
+		}, "FS_STALE", 1, "theirs\n"},
+		"replaced by the same": {"old\n", func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte("old\n"), 0o644), os.Rename(path+".new", path))
+		}, "", 2, "mine\n"},
+		"removed":  {"old\n", os.Remove, "FS_STALE", 1, ""},
+		"new":      {"", func(string) error { return nil }, "", 1, "mine\n"},
+		"appeared": {"", func(path string) error { return os.WriteFile(path, []byte("theirs\n"), 0o644) }, "FS_NOT_OBSERVED", 1, "theirs\n"},
+	} {
+		for _, named := range []bool{false, true} {
+			r := newRig(t, nil, nil)
+			path := filepath.Join(r.ws, "f")
+			if tt.before != "" {
+				r.put("f", tt.before)
+			}
+			observer := newObserver(t)
+			made := 0
+			tool, err := pipeline.Define(pipeline.Spec[none, none]{Name: "change", Description: "d",
+				Execute: func(ctx context.Context, _ none, c *pipeline.Call) (none, error) {
+					w, end, err := (&tools{domains: fixed{r.box}, observer: observer, named: named}).begin(ctx, c, "f")
+					if err != nil {
+						return none{}, err
+					}
+					defer end()
+					if tt.before != "" {
+						observer.Observed(c, path, fsobserve.State{Size: int64(len(tt.before)), Hash: fsobserve.Hash([]byte(tt.before))}, []byte(tt.before))
+					}
+					_, err = w.change(change{use: fsobserve.Replace, make: func(*oldFile) ([]byte, error) {
+						if made++; made == 1 {
+							if err := tt.other(path); err != nil {
+								t.Error(err)
+							}
+						}
+						return []byte("mine\n"), nil
+					}})
+					return none{}, err
+				},
+				Render: func(none, none) []pipeline.Content { return nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.scope.Register(tool); err != nil {
+				t.Fatal(err)
+			}
+			g := r.call("change")
+			data, _ := os.ReadFile(path)
+			if g.Code != tt.code || made != tt.made || string(data) != tt.after {
+				t.Errorf("%s, named %t: %v, made %d times, the file is %q", name, named, g.r.Failure(), made, data)
+			}
+			r.nothingLeft()
+		}
+	}
+}
+
+// The new content is on the disk before it has the file's name, and the name
+// before the change is told; a disk that doesn't take it leaves the old file.
+func TestChange_IsOnTheDiskFirst(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		ws := t.TempDir()
+		put(t, filepath.Join(ws, "old"), "old\n")
+		put(t, filepath.Join(ws, "kept"), "old\n")
+		var synced []string
+		var failure error
+		r := rigIn(t, ws, nil, Options{named: named, sync: func(fd int) error {
+			at := fmt.Sprintf("/proc/self/fd/%d", fd)
+			data, err := os.ReadFile(at)
+			if err != nil {
+				data = []byte("a directory")
+			}
+			now, _ := os.ReadFile(filepath.Join(ws, "old"))
+			fresh, _ := os.ReadFile(filepath.Join(ws, "d/new"))
+			synced = append(synced, fmt.Sprintf("%s beside %s and %s", data, now, fresh))
+			return failure
+		}})
+		check := func(want ...string) {
+			t.Helper()
+			for i := range want {
+				want[i] = strings.ReplaceAll(want[i], "|", "\n")
+			}
+			if strings.Join(synced, "; ") != strings.Join(want, "; ") {
+				t.Errorf("named %t: %q, want %q", named, synced, want)
+			}
+			synced = nil
+		}
+		r.read("old").ok()
+		r.read("kept").ok()
+		r.edit("old", "old", "new").ok()
+		check("new| beside old| and ", "a directory beside new| and ")
+		r.call("write", "file_path", "d/new", "content", "made").ok()
+		check("made beside new| and ", "a directory beside new| and made")
+		failure = unix.EIO
+		r.edit("kept", "old", "new").code("FS_IO_ERROR")
+		r.call("write", "file_path", "kept", "content", "x").code("FS_IO_ERROR")
+		r.call("write", "file_path", "e/f/g", "content", "x").code("FS_IO_ERROR")
+		r.has("kept", "old\n")
+		r.nothingLeft()
+		if entries, err := os.ReadDir(ws); err != nil || len(entries) != 3 {
+			t.Errorf("left: %v, %v", entries, err)
+		}
+	}
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // Tools without an observer change what they haven't seen, and still not what

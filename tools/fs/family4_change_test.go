@@ -17,6 +17,8 @@ import (
 
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandboxpolicy"
+	"github.com/dshx/dshx/tools/fs/internal/grep"
+	"github.com/dshx/dshx/tools/fs/internal/walk"
 	"golang.org/x/sys/unix"
 )
 
@@ -540,6 +542,80 @@ func TestF4_20_Swapped(t *testing.T) {
 		t.Errorf("outside is %q, %v", data, err)
 	}
 	t.Logf("outcomes: %v", codes)
+}
+
+// What takes a file's place between the look at it and its opening doesn't block
+// whoever opens: the two are exchanged thousands of times meanwhile.
+func TestF4_20_SwappedBeforeOpening(t *testing.T) {
+	r := newRig(t, map[string]string{"f": "text\n"}, nil)
+	f, fifo := filepath.Join(r.ws, "f"), filepath.Join(r.ws, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var swap sync.WaitGroup
+	swap.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, f, unix.AT_FDCWD, fifo, unix.RENAME_EXCHANGE)
+			}
+		}
+	})
+	defer func() { close(stop); swap.Wait() }()
+	dirfd, err := unix.Open(r.ws, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(dirfd)
+	w := &work{tools: &tools{}, ctx: t.Context(), in: r.box, at: place{said: "f", real: f, show: "f"}}
+	search := func(path string) error {
+		m, err := grep.Compile(grep.Pattern{Text: "text"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = grep.Search(t.Context(), walk.Here, m, grep.Options{Walk: walk.Options{Root: path}, Limit: -1})
+		return err
+	}
+	for name, open := range map[string]func() error{
+		"read": func() error {
+			fd, _, err := w.openOnce()
+			if err == nil {
+				_ = unix.Close(fd)
+			}
+			return err
+		},
+		"change":      func() error { _, _, err := w.look(&dir{fd: dirfd, base: "f"}, change{}); return err },
+		"grep":        func() error { return search(f) },
+		"grep a tree": func() error { return search(r.ws) },
+	} {
+		done := make(chan int, 1)
+		go func() {
+			fine := 0
+			for begin := time.Now(); time.Since(begin) < 700*time.Millisecond; {
+				if open() == nil {
+					fine++
+				}
+			}
+			done <- fine
+		}()
+		select {
+		case fine := <-done:
+			if fine == 0 {
+				t.Errorf("%s: the control: it was never a file", name)
+			}
+		case <-time.After(10 * time.Second):
+			// A writer lets it go.
+			for _, path := range []string{f, fifo} {
+				if fd, err := unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err == nil {
+					defer unix.Close(fd)
+				}
+			}
+			t.Errorf("%s is blocked", name)
+		}
+	}
 }
 
 // A change is all or nothing for whoever is killed in the middle: the name has

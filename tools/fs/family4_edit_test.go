@@ -228,3 +228,36 @@ func TestEdit_FailuresAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the values of a change say is what the file is now.
+func TestChange_Values(t *testing.T) {
+	r := newRig(t, nil, nil)
+	g := r.call("write", "file_path", "d/a", "content", "one\ntwo\n").ok().is("path", "d/a").is("operation", "create").is("bytes", 8).is("links", 1)
+	g.is("diff", "--- /dev/null\n+++ b/d/a\n@@ -0,0 +1,2 @@\n+one\n+two\n")
+	version := r.read("d/a").ok().at("version")
+	g.is("version", version)
+	g = r.edit("d/a", "two", "2").ok().is("path", "d/a").is("replacements", 1).is("edits.0.line", 2).is("edits.0.count", 1).is("bytes", 6).is("links", 1)
+	g.is("diff", "--- a/d/a\n+++ b/d/a\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n")
+	g.says("edited d/a: 1 replacement", "-two\n+2")
+	if g.at("version") == version {
+		t.Error("another content has the same version")
+	}
+	g.is("version", r.read("d/a").at("version"))
+	r.call("edit", "file_path", "d/a", "old_string", "2", "new_string", "two").ok().is("version", version) // as its content is
+	r.call("write", "file_path", "d/a", "content", "").ok().is("operation", "update").is("bytes", 0).is("diff", "--- a/d/a\n+++ b/d/a\n@@ -1,2 +0,0 @@\n-one\n-two\n")
+}
+
+// A file that is too large to be edited is refused before it is read, and what
+// would become too large before it is written.
+func TestEdit_TooLarge(t *testing.T) {
+	r := newRig(t, map[string]string{"big": "x\n", "a": strings.Repeat("x", 300)}, nil)
+	r.read("big").ok()
+	if err := os.Truncate(filepath.Join(r.ws, "big"), 257<<20); err != nil {
+		t.Skipf("no sparse file: %v", err)
+	}
+	r.edit("big", "x", "y").code("FS_TOO_LARGE")
+	r.read("a").ok()
+	r.call("edit", "file_path", "a", "old_string", "x", "new_string", strings.Repeat("y", 1<<20), "replace_all", true).code("FS_TOO_LARGE")
+	r.has("a", strings.Repeat("x", 300))
+	r.nothingLeft()
+}

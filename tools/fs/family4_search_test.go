@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -143,6 +144,8 @@ func TestF4_26_OddNames(t *testing.T) {
 			// Beside the readable path, as values have both.
 			r.call("edit", "file_path", "b\uFFFDd.txt", "file_path_base64", g.at("pathBase64"), "old_string", "needle", "new_string", "pin").ok()
 			r.has(n, fmt.Sprintf("pin %d\n", i))
+			r.call("write", "file_path", "b\uFFFDd.txt", "file_path_base64", g.at("pathBase64"), "content", "whole\n").ok().is("operation", "update").is("pathBase64", g.at("pathBase64"))
+			r.has(n, "whole\n")
 			continue
 		}
 		g.ok().is("lines.0.text", fmt.Sprintf("needle %d", i))
@@ -321,5 +324,62 @@ func TestSearch_Root(t *testing.T) {
 	var st unix.Statfs_t
 	if unix.Statfs("/proc", &st) == nil && !slices.Contains(g.strings("entries"), "/proc") {
 		t.Error("/proc itself is not listed")
+	}
+}
+
+// What list says of each entry is what the file system says.
+func TestList_Entries(t *testing.T) {
+	r := newRig(t, map[string]string{"dir/inner": "x\n", "file": "12345", ".hidden": ""}, nil)
+	at := time.Unix(1_700_000_000, 123_456_789)
+	for name, mode := range map[string]os.FileMode{"file": 0o640, "dir": 0o750} {
+		path := filepath.Join(r.ws, name)
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	symlink(t, "none/../file", filepath.Join(r.ws, "link"))
+	const mtime = "2023-11-14T22:13:20.123456789Z"
+	g := r.call("list").ok().is("path", ".").is("total", 4).is("truncated", false).is("omitted.ignored", 0).is("omitted.denied", 0)
+	if got := g.strings("entries"); !slices.Equal(got, []string{".hidden", "dir", "file", "link"}) {
+		t.Errorf("%q", got)
+	}
+	g.is("entries.1.type", "directory").is("entries.1.mode", "0750").is("entries.1.mtime", mtime).is("entries.1.name", "dir").is("entries.1.target", nil)
+	g.is("entries.2.type", "file").is("entries.2.size", 5).is("entries.2.mode", "0640").is("entries.2.mtime", mtime).is("entries.2.target", nil)
+	g.is("entries.3.type", "symlink").is("entries.3.target", "none/../file")
+	g.says("dir/\nfile (5 bytes)\nlink -> none/../file")
+	for _, tc := range []struct {
+		args []any
+		want []string
+	}{
+		{[]any{"hidden", false}, []string{"dir", "file", "link"}},
+		{[]any{"depth", 2}, []string{".hidden", "dir", "dir/inner", "file", "link"}},
+		{[]any{"path", "dir"}, []string{"dir/inner"}},
+		{[]any{"path", r.ws + "/dir"}, []string{"dir/inner"}},
+	} {
+		if got := r.call("list", tc.args...).ok().strings("entries"); !slices.Equal(got, tc.want) {
+			t.Errorf("%v: %q, want %q", tc.args, got, tc.want)
+		}
+	}
+	// read of a directory has the same.
+	if got := r.read(".").ok().at("entries"); !reflect.DeepEqual(got, g.at("entries")) {
+		t.Errorf("read has %v", got)
+	}
+}
+
+// Whoever finds nothing is told what was not looked at.
+func TestSearch_NothingFoundSaysWhatIsLeftOut(t *testing.T) {
+	r := newRig(t, map[string]string{".h/x.ts": "word\n", "dist/x.ts": "word\n", ".gitignore": "dist/\n", "bin": "word\x00"}, nil)
+	repository(t, r)
+	const dots, git = "names that begin with a dot were not looked at (hidden=true does)", "1 that git ignores (ignored=true shows them)"
+	r.call("grep", "pattern", "word").ok().is("totalMatches", 0).is("omitted.ignored", 1).is("omitted.binary", 1).says("nothing found for word", dots, git, "1 binary (name the file to search it)")
+	r.call("glob", "pattern", "**/*.ts").ok().is("total", 0).says("nothing found for **/*.ts", dots, git)
+	r.call("list", "path", "dist/..", "hidden", false).ok().is("total", 1).says(git)
+	for _, g := range []got{r.call("grep", "pattern", "word", "hidden", true), r.call("glob", "pattern", "**/*.ts", "hidden", true)} {
+		if g.ok(); strings.Contains(g.text, "dot were") || !strings.Contains(g.text, git) {
+			t.Errorf("%s", g.text)
+		}
 	}
 }

@@ -20,7 +20,9 @@ type Options struct {
 	// TMPDIR, and end with it.
 	Spills Spills
 
-	named bool // for tests: as where no file is without a name
+	// For tests:
+	named bool               // as where no file is without a name
+	sync  func(fd int) error // in place of fsync(2)
 }
 
 // Register adds the six tools to a scope; undo takes them away again. What
@@ -41,7 +43,7 @@ func Tools(o Options) ([]*pipeline.Tool, error) {
 	if o.Domains == nil {
 		return nil, errors.New("file tools without Domains would run outside of the sandbox")
 	}
-	t := &tools{domains: o.Domains, observer: o.Observer, spills: o.Spills, named: o.named}
+	t := &tools{domains: o.Domains, observer: o.Observer, spills: o.Spills, named: o.named, sync: o.sync}
 	if t.observer == nil {
 		t.observer = blind{}
 	}
@@ -62,6 +64,7 @@ type tools struct {
 	observer Observer
 	spills   Spills
 	named    bool
+	sync     func(fd int) error
 
 	// beside is what a body hands past its value to the content of its call,
 	// pipeline.Token to []pipeline.Content: the bytes of an image, what else

@@ -315,7 +315,7 @@ func (w *work) put(d *dir, was *found, data []byte) (s fsobserve.State, err erro
 		}
 	}
 	// Before the name is given: after a crash it is the old content or the new.
-	if _, err := retry(func() (int, error) { return 0, unix.Fsync(fd) }); err != nil {
+	if err := w.fsync(fd); err != nil {
 		return s, w.failed(sandboxpolicy.OpWrite, err)
 	}
 	if err := w.ctx.Err(); err != nil {
@@ -355,12 +355,21 @@ func (w *work) put(d *dir, was *found, data []byte) (s fsobserve.State, err erro
 	name = ""
 	// The change is made; that the directory isn't on the disk yet is no reason
 	// to say it wasn't.
-	_ = unix.Fsync(d.fd)
+	_ = w.fsync(d.fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return s, w.failed(sandboxpolicy.OpRead, err)
 	}
 	return fsobserve.StateOf(&st, int64(len(data)), fsobserve.Hash(data)), nil
+}
+
+// fsync waits until a file, or the names in a directory, are on the disk.
+func (t *tools) fsync(fd int) error {
+	if t.sync != nil {
+		return t.sync(fd)
+	}
+	_, err := retry(func() (int, error) { return 0, unix.Fsync(fd) })
+	return err
 }
 
 // temporary makes the file that will take the place of another, which nobody

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -273,6 +274,32 @@ func TestOutput_EncodingBoundsAndLoss(t *testing.T) {
 	defer cancel()
 	if r := w.call(ctx, "job_output", `{"job_id":"bash-1","since":"`+v.Next+`","wait":true}`); r.OK() || r.Failure().Code != pipeline.CodeAborted {
 		t.Errorf("%v", r.Failure())
+	}
+}
+
+// What is asked for, or 32 KiB, and 1 MiB whatever is asked for, of each stream.
+func TestOutput_Limits(t *testing.T) {
+	reg, err := jobs.New(jobs.Options{Dir: t.TempDir() + "/jobs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reg.Close(context.Background())
+	w := &world{t: t, reg: reg, owner: reg.Owner("test"), root: pipeline.New(pipeline.Options{})}
+	if _, err := Register(w.root, Options{Jobs: w.owner}); err != nil {
+		t.Fatal(err)
+	}
+	p := &work{}
+	w.start(w.owner, p)
+	for _, stream := range []io.Writer{p.out.Stdout, p.out.Stderr} {
+		fmt.Fprint(stream, strings.Repeat("x", 3<<20))
+	}
+	for limit, want := range map[string]int{"": 32 << 10, `,"limit_bytes":1`: 1, `,"limit_bytes":1048576`: 1 << 20, `,"limit_bytes":2000000`: 1 << 20, `,"limit_bytes":9007199254740993`: 1 << 20} {
+		for _, tail := range []string{"false", "true"} {
+			v, c := ok[OutputValue](w, "job_output", `{"job_id":"bash-1","tail":`+tail+limit+`}`)
+			if len(v.Stdout) != want || len(v.Stderr) != want || v.More == (tail == "true") || v.Job.StdoutBytes != 3<<20 || len(c) > pipeline.MaxContent {
+				t.Errorf("%s, tail %s: %d and %d bytes, more %t", limit, tail, len(v.Stdout), len(v.Stderr), v.More)
+			}
+		}
 	}
 }
 
