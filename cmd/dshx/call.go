@@ -49,9 +49,7 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	if !set.Asks() {
-		set.Scope.SetApprover(approval.Never{})
-	} // else there is none: one call has nobody to ask
+	defer set.Approvals.Use(&approval.Terminal{})()
 	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
 	live := set.LiveJobs()
 	err = set.Close()

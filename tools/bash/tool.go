@@ -19,8 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kind is of the jobs: bash-1, bash-2.
-const kind = "bash"
+const (
+	name = "bash" // the tool's
+	kind = "bash" // of its jobs: bash-1, bash-2
+)
 
 const (
 	maxTimeout = 600 * time.Second
@@ -135,7 +137,7 @@ func New(o Options) (*pipeline.Tool, error) {
 	}
 	t := &tool{o}
 	return pipeline.Define(pipeline.Spec[Args, Value]{
-		Name: "bash", Title: "Run a command", Description: strings.TrimSpace(description),
+		Name: name, Title: "Run a command", Description: strings.TrimSpace(description),
 		Hints:         pipeline.Hints{Destructive: true, OpenWorld: true},
 		Output:        output,
 		Execute:       t.execute,
