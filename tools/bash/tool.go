@@ -268,7 +268,8 @@ func directory(p *sandboxpolicy.Policy, workdir string) (string, error) {
 		return fail("FS_INVALID_PATH", "can't be resolved: "+valid(err.Error()))
 	}
 	if v := p.Verdict(sandboxpolicy.OpRead, real); !v.Allow {
-		d := sandbox.Denial{Operation: sandboxpolicy.OpRead, Target: valid(path), Resolved: valid(real), Rule: v.Rule, Evidence: "supervisor", Remedy: valid(v.Remedy)}
+		d := sandbox.Denial{Operation: sandboxpolicy.OpRead, Target: valid(path), Resolved: valid(real), Rule: v.Rule, Evidence: "supervisor",
+			Remedy: valid(permission.WithOffer(v.Remedy, permission.Offer(p, []sandboxpolicy.Op{sandboxpolicy.OpRead}, real, "", v.Rule)))}
 		message := fmt.Sprintf("the working directory %s may not be read (%s)", valid(path), valid(v.Rule.Text))
 		if d.Remedy != "" {
 			message += ": " + d.Remedy
