@@ -153,6 +153,9 @@ func TestF7_1_EverySimpleCommand(t *testing.T) {
 		{"./git status", "ask"},
 		{"git status && make", "ask"},
 		{"git() { make; }; git status", "ask"},
+		{"git() { echo x; }; git status", "ask"},
+		{"git status; function git { echo x; }", "ask"},
+		{"gitx() { echo x; }; git status", "allow"},
 		{"source f; git status", "ask"},
 		{"FOO=1 git status", "ask"},
 		{"git $x", "ask"},
@@ -162,6 +165,11 @@ func TestF7_1_EverySimpleCommand(t *testing.T) {
 	// A denied command before what can't be parsed has run when the shell sees
 	// the mistake.
 	check(t, p, []row{{"rm x\n)", "deny"}})
+	// And it may be the parser that is mistaken: this is bash.
+	check(t, p, []row{{"! ! git status\nrm x", "deny"}, {"sh -c '! ! git status\nrm x'", "deny"}, {"! ! git status\ngit log", "ask"}})
+	// What a file that is sourced makes of a name is not known.
+	p = policy(t, rules("ask", "allow source", "allow .", "allow git"))
+	check(t, p, []row{{"source f; git status", "ask"}, {". f; git status", "ask"}, {"source f", "ask"}, {"git status", "allow"}})
 }
 
 // F7-2: a denied program can't hide behind the usual ways to start one.

@@ -56,7 +56,7 @@ func TestMatchCommand(t *testing.T) {
 		{"deny git push --force -f", "git push ?", "may"}, {"deny git push --force -f", "git push x *", "may"}, {"deny git push --force -f", "git ? -f", "may"}, {"deny git push --force -f", "git push --", "no"},
 		{"ask make", "make", "yes"}, {"ask make", "?", "may"},
 		{"allow git log", "git log -1", "yes"}, {"allow git log", "/usr/bin/git log", "yes"}, {"allow git log", "./git log", "no"}, {"allow git log", "/tmp/git log", "no"}, {"allow git log", "git -C x log", "no"},
-		{"allow git log", "git ?", "no"}, {"allow git log", "git", "no"}, {"allow git log", "*", "no"}, {"allow git log", "git log ? *", "yes"}, {"allow ./x", "./x", "yes"}, {"allow ./x", "x", "no"},
+		{"allow git log", "git ?", "no"}, {"allow git log", "git", "no"}, {"allow git log", "*", "no"}, {"allow git log", "git log ? *", "yes"}, {"allow sudo git", "sudo /usr/bin/git", "no"}, {"allow sudo git", "sudo git", "yes"}, {"allow ./x", "./x", "yes"}, {"allow ./x", "x", "no"},
 		{"allow go test -v", "go test -v", "yes"}, {"allow go test -v", "go test -vx", "no"}, {"allow go test -v", "go test -- -v", "no"}, {"allow go test -v", "go test ?", "no"},
 	} {
 		m := withRules(tt.rule).MatchCommand(argv(tt.argv))
