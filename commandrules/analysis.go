@@ -160,11 +160,13 @@ func parse(text string, lang syntax.LangVariant) (stmts []*syntax.Stmt, err erro
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	err = syntax.NewParser(syntax.Variant(lang)).Stmts(strings.NewReader(text), func(s *syntax.Stmt) bool {
+	for s, err := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
+		if err != nil {
+			return stmts, err
+		}
 		stmts = append(stmts, s)
-		return true
-	})
-	return stmts, err
+	}
+	return stmts, nil
 }
 
 // walk finds the parts of a node and of all below it.
