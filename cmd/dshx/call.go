@@ -23,7 +23,8 @@ func newCall() *cobra.Command {
 result, or with --json the whole result. The arguments are a JSON object, or
 - for standard input.
 
-Exits 1 where the call fails. A command that exits non-zero is no failure.`,
+What needs approval is asked at the terminal, where there is one. Exits 1 where
+the call fails. A command that exits non-zero is no failure.`,
 		Example: `  dshx call bash '{"command":"make test"}'
   dshx call --json grep '{"pattern":"func main","output":"count"}'`,
 	}, operands{min: 1, max: 2}, runCall, cli.JSON, cli.Shared)
