@@ -217,6 +217,10 @@ func (a *analysis) walk(n syntax.Node, src string, c context) {
 			here := c
 			here.text = snippet(n)
 			a.expansion(n, here)
+		case *syntax.UnaryTest:
+			a.tested(c, n.X)
+		case *syntax.BinaryTest:
+			a.tested(c, n.X, n.Y)
 		case *syntax.LetClause:
 			here := c
 			here.text = snippet(n)
@@ -397,15 +401,18 @@ func (a *analysis) command(argv []sandboxpolicy.Word, c context) {
 		return
 	case base == "source" || base == ".":
 		a.shadowed = true
+		if len(argv) > 1 && (!argv[1].Fixed || codeFile(argv[1])) {
+			a.hide(c, "a file that only shows when it runs")
+		}
 	case base == "trap":
 		a.trap(argv[1:], c)
 	case base == "alias" && len(argv) > 1:
 		a.shadowed = true
 		a.hide(c, "an alias")
 	case base == "hash" && hasOption(argv, 'p') || base == "enable" && hasOption(argv, 'f') ||
-		(base == "mapfile" || base == "readarray") && hasOption(argv, 'C'):
+		(base == "mapfile" || base == "readarray") && hasOption(argv, 'C') || base == "compgen" || base == "jobs" && hasOption(argv, 'x'):
 		a.shadowed = true
-		a.hide(c, "what "+base+" puts in another's place")
+		a.hide(c, "what "+base+" runs, or puts in another's place")
 	case base == "find":
 		a.find(argv, c)
 	case isShell(base):
@@ -417,7 +424,7 @@ func (a *analysis) command(argv []sandboxpolicy.Word, c context) {
 	default:
 		if w, ok := wrapperOf(base); ok && c.wraps >= maxWraps {
 			a.hide(c, "commands that run commands, too deep")
-		} else if ok && a.through(base, w, argv, c) {
+		} else if ok && a.through(base, w, argv, c) && !w.own {
 			p.kind = wrapper
 		}
 	}
@@ -437,6 +444,15 @@ func (a *analysis) command(argv []sandboxpolicy.Word, c context) {
 func (a *analysis) evaluated(w sandboxpolicy.Word, c context) {
 	if strings.IndexByte(w.Text, '[') >= 0 && (strings.Contains(w.Text, "$(") || strings.IndexByte(w.Text, '`') >= 0) {
 		a.hide(c, "a substitution in the index of an array")
+	}
+}
+
+// tested are operands of [[: some operators evaluate theirs.
+func (a *analysis) tested(c context, operands ...syntax.TestExpr) {
+	for _, x := range operands {
+		if w, ok := x.(*syntax.Word); ok {
+			a.evaluated(word(w), c)
+		}
 	}
 }
 
@@ -524,7 +540,7 @@ options:
 	for ; i < len(argv); i++ {
 		w := argv[i]
 		if !w.Fixed {
-			if w.Many || run {
+			if w.Many || run || codeFile(w) {
 				a.hide(c, "a script that only shows when it runs")
 			}
 			return false // else the name of a file
@@ -564,7 +580,7 @@ options:
 	case run:
 		a.script(argv[i].Text, variant, inside(c))
 		return true
-	case i < len(argv) && !input:
+	case i < len(argv) && !input && !codeFile(argv[i]):
 		return false // a file
 	}
 	// What it reads: the here-document, or whatever comes.

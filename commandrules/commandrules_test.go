@@ -182,7 +182,7 @@ func TestF7_2_DisguisedCommands(t *testing.T) {
 		"sh -c 'curl x'", "bash -lc 'curl x'", "bash -xec 'curl x'", "dash -c 'curl x'", "zsh -c 'curl x'", "bash -o pipefail -c 'curl x'", "bash --norc -c 'curl x' name arg",
 		"sh -c \"sh -c 'curl x'\"", "nohup nice env A=b sh -c 'timeout 5 curl x'", "bash <<< 'curl x'", "sh <<'E'\ncurl x\nE", "sh -s <<E\ncurl x\nE",
 		"command curl x", "command -p curl x", "builtin command curl x", "exec curl x", "exec -a name curl x", "eval curl x", "eval 'curl x'", "eval \"curl\" 'x;'",
-		"trap 'curl x' EXIT", "busybox sh -c 'curl x'",
+		"trap 'curl x' EXIT", "busybox sh -c 'curl x'", "bash /dev/stdin <<< 'curl x'", "echo x > >(curl y)", "PROMPT_COMMAND='curl x'", "command_not_found_handle() { curl x; }", "builtin eval 'curl x'",
 		"/usr/bin/curl x", "./curl x", "../bin/curl x", "cu\"\"rl x", "cu''rl x", "c\\url x", "'curl' x", "\"curl\" x", "$'curl' x", "$'\\x63url' x", "$'\\143url' x", "$'\\u0063url' x", "$\"curl\" x",
 		"cu\\\nrl x", "\\curl x",
 		"f() { curl x; }; f",
@@ -195,6 +195,8 @@ func TestF7_2_DisguisedCommands(t *testing.T) {
 		"sudo --unknown curl x", "alias c=curl", "shopt -s expand_aliases; alias c=curl", "hash -p /usr/bin/curl x; x", "enable -f x y", "trap \"$x\" EXIT", "exec \"$x\"", "command \"$x\"",
 		"strace curl x", "su -c 'curl x'", "flock f curl x", "watch curl x", "script -c 'curl x'", "unshare -r curl x",
 		"echo ${x@P}", "printf -v 'a[$(curl x)]' y", "read 'a[`curl x`]'", "[ -v 'a[$(curl x)]' ]", "declare 'a[$(curl x)]=1'",
+		"source <(echo curl x)", ". /dev/stdin <<< 'curl x'", ". \"$x\"", "bash <(echo 'curl x')", "bash /dev/fd/3 3<<< 'curl x'", "compgen -C 'curl x'", "jobs -x curl y",
+		"/lib64/ld-linux-x86-64.so.2 /usr/bin/curl x", "[[ -v 'a[$(curl x)]' ]]", "[[ 'a[$(curl x)]' -eq 0 ]]", "a=(curl x); \"${a[@]}\"", "f() { \"$@\"; }; f curl x", "PS4='$(curl x)'; set -x",
 		"curl(", "if curl", "\"", "$(",
 	}
 	for _, unknown := range []string{"allow", "ask"} {
@@ -272,6 +274,9 @@ func TestF7_2_DisguisedCommands(t *testing.T) {
 	// Without a rule that refuses, nothing has to be seen.
 	p = policy(t, rules("allow", "allow git"))
 	check(t, p, []row{{"$x", "allow"}, {"eval \"$x\"", "allow"}, {")", "allow"}, {"PYTHONPATH=. python x", "allow"}, {"PAGER=x git log", "ask"}})
+	// To allow a command is not to allow it as somebody else.
+	p = policy(t, rules("ask", "allow git"))
+	check(t, p, []row{{"sudo git log", "ask"}, {"doas git log", "ask"}, {"busybox git log", "ask"}, {"chroot x git log", "ask"}, {"timeout 5 git log", "allow"}})
 	p = policy(t, rules("deny", "allow git"))
 	check(t, p, []row{{"git log", "allow"}, {"$x", "deny"}, {")", "deny"}, {"make", "deny"}, {"git log >f", "deny"}})
 }

@@ -21,14 +21,17 @@ type wrapping struct {
 	assigns  bool
 	// lookup are flags with which nothing is run.
 	lookup string
-	// digits: -5 is an option. more: the command gets further words.
-	digits, more bool
+	// digits: -5 is an option. more: the command gets further words. own: a rule
+	// that allows the command does not allow to run it by this one.
+	digits, more, own bool
 }
 
 func wrapperOf(base string) (*wrapping, bool) {
 	switch base {
-	case "nohup", "busybox", "toybox":
+	case "nohup":
 		return &wrapping{}, true
+	case "busybox", "toybox":
+		return &wrapping{own: true}, true
 	case "env":
 		return &wrapping{letters: "uC", flags: "i0v", values: "unset chdir argv0", bare: "ignore-environment null debug block-signal default-signal ignore-signal list-signal-handling", assigns: true}, true
 	case "timeout":
@@ -51,11 +54,11 @@ func wrapperOf(base string) (*wrapping, bool) {
 		return &wrapping{letters: "a", flags: "cl"}, true
 	case "sudo":
 		return &wrapping{letters: "ugpCcDRrtThU", flags: "AbEHnPSNBis", lookup: "lvKkeV", values: "user group prompt close-from chdir chroot role type command-timeout host other-user",
-			bare: "askpass background set-home non-interactive preserve-groups stdin no-update bell login shell preserve-env", assigns: true}, true
+			bare: "askpass background set-home non-interactive preserve-groups stdin no-update bell login shell preserve-env", assigns: true, own: true}, true
 	case "doas":
-		return &wrapping{letters: "uCa", flags: "ns", lookup: "L"}, true
+		return &wrapping{letters: "uCa", flags: "ns", lookup: "L", own: true}, true
 	case "chroot":
-		return &wrapping{values: "groups userspec", bare: "skip-chdir", operands: 1}, true
+		return &wrapping{values: "groups userspec", bare: "skip-chdir", operands: 1, own: true}, true
 	case "xargs":
 		return &wrapping{letters: "IadELnPs", flags: "0rtpxoeil", values: "arg-file delimiter max-args max-procs max-chars process-slot-var",
 			bare: "null no-run-if-empty verbose interactive exit show-limits open-tty eof replace max-lines", more: true}, true
@@ -196,7 +199,13 @@ func runsOthers(base string) bool {
 		"dbus-launch", "ssh-agent", "xvfb-run", "expect", "unbuffer", "rlwrap", "entr", "at", "batch", "crontab", "dshx", "pkexec", "run-parts":
 		return true
 	}
-	return false
+	return strings.HasPrefix(base, "ld-") || strings.HasPrefix(base, "ld.so") // the loader: ld.so(8)
+}
+
+// codeFile reports a file that is no file of code, but what the script gives:
+// the other end of a pipe, or a here-document.
+func codeFile(w sandboxpolicy.Word) bool {
+	return strings.HasPrefix(w.Text, "/dev/fd/") || strings.HasPrefix(w.Text, "/proc/self/fd/") || w.Text == "/dev/stdin"
 }
 
 // assigns are builtins whose operands are names of variables.

@@ -41,7 +41,10 @@ func word(w *syntax.Word) sandboxpolicy.Word {
 					vary(false)
 				}
 			}
-		case *syntax.ArithmExp, *syntax.ProcSubst:
+		case *syntax.ProcSubst:
+			b.WriteString("/dev/fd/") // what it becomes: bash(1)
+			vary(false)
+		case *syntax.ArithmExp:
 			vary(false)
 		default: // split into words, or names of files
 			vary(true)
