@@ -159,10 +159,22 @@ func Show(text string) string {
 		head, tail := text[:maxText/2], text[len(text)-maxText/2:]
 		text = strings.ToValidUTF8(head, "") + fmt.Sprintf("\n[… %d bytes that are not shown …]\n", len(text)-len(head)-len(tail)) + strings.ToValidUTF8(tail, "")
 	}
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			b.WriteString("\n    ")
+		}
+		b.WriteString(Line(line))
+	}
+	return b.String()
+}
+
+// Line is text on one line, where what can't be printed is shown by its code.
+// Names that a command made up are in messages, and an answer of the terminal to
+// a sequence in one would be typed into the caller's shell.
+func Line(text string) string {
+	var b strings.Builder
 	for i, r := range text {
 		switch {
-		case r == '\n':
-			b.WriteString("\n    ")
 		case r == utf8.RuneError && text[i] != "\uFFFD"[0]:
 			fmt.Fprintf(&b, `\x%02x`, text[i])
 		case !unicode.IsPrint(r):
