@@ -3,6 +3,8 @@ package oneshot
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/dshx/dshx/internal/sigpipe"
 	"github.com/dshx/dshx/internal/ttyprompt"
@@ -13,6 +15,10 @@ import (
 // Rules are what a policy's command rules say of a command: "allow", "ask" or
 // "deny", and why.
 type Rules func(p *sandboxpolicy.Policy, argv []string) (verdict, reason string)
+
+// askTimeout is how long an answer is waited for: approval.DefaultTimeout, which
+// is not linked here.
+const askTimeout = 10 * time.Minute
 
 // ErrRules is the error of a run that can't go on without Rules. What they
 // need, a parser of shell scripts, would cost every run its initialisation.
@@ -48,11 +54,15 @@ func (r *run) accept(p *sandboxpolicy.Policy) error {
 	if err := sigpipe.Catch(ends...); err != nil {
 		return err
 	}
+	var over atomic.Bool
+	defer time.AfterFunc(askTimeout, func() { over.Store(true); sigpipe.Wake() }).Stop()
 	yes, err := ttyprompt.Confirm("dshx: "+strings.Join(r.o.Argv, " ")+"\n"+reason+"\nAllow this once?", func(fd int) (stop bool, err error) {
 		stop, _, err = sigpipe.Wait(fd, -1)
 		return stop, err
 	})
 	switch {
+	case over.Load() && err != nil:
+		return &refusal{"APPROVAL_UNAVAILABLE", "the command needs approval, and none was given in " + askTimeout.String() + ": " + reason}
 	case errors.Is(err, ttyprompt.ErrClosed), errors.Is(err, ttyprompt.ErrStopped):
 		return &refusal{"APPROVAL_CANCELLED", "the question whether to run the command was closed without an answer: " + reason}
 	case err != nil:
