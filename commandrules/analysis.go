@@ -330,14 +330,24 @@ func (a *analysis) variable(name string, value sandboxpolicy.Word, exported bool
 	}
 }
 
-// code notes what a variable, or a setting, gives a program to run.
+// code is the command that a variable, or a setting, gives a program to run.
+// Others only say where code is to be found: that is as much to be seen as in
+// any file of code.
 func (a *analysis) code(name string, value sandboxpolicy.Word, c context) {
+	prompt := len(name) == 3 && strings.HasPrefix(name, "PS") // expanded whenever it is shown
+	if !holdsCommand(name) && !prompt {
+		return
+	}
 	c.text = name + "=" + value.Text
 	c.input = nil
-	a.hide(c, "the code that "+name+" gives other programs to run")
-	if value.Fixed && holdsCommand(name) {
-		a.script(strings.TrimPrefix(value.Text, "!"), shellSh, c)
+	switch {
+	case prompt && value.Fixed && !strings.Contains(value.Text, "$(") && !strings.Contains(value.Text, "`"):
+		return
+	case prompt || !value.Fixed:
+		a.hide(c, "the command that "+name+" gives other programs to run")
+		return
 	}
+	a.script(strings.TrimPrefix(value.Text, "!"), shellSh, c)
 }
 
 // call is a simple command with its assignments.

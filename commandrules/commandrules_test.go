@@ -251,6 +251,8 @@ func TestF7_2_DisguisedCommands(t *testing.T) {
 		check(t, p, []row{
 			{"TZ=UTC git log", "allow"},
 			{"LC_ALL=C git log", "allow"},
+			{"NODE_ENV=test git log", "allow"},
+			{"git -c user.name=\"$x\" log", "allow"},
 			{"TZ=UTC timeout 5 git log", "allow"},
 			{"env TZ=UTC git log", "allow"},
 			{"git -c color.ui=never log", "allow"},
@@ -269,7 +271,9 @@ func TestF7_2_DisguisedCommands(t *testing.T) {
 	check(t, p, []row{
 		{"echo curl", "allow"}, {"curlx", "allow"}, {"make; ./build.sh $x", "allow"}, {"for f in *.go; do gofmt -l \"$f\"; done", "allow"},
 		{"bash build.sh curl", "allow"}, {"source venv/bin/activate && python x.py", "allow"}, {"xargs", "allow"}, {"find . -name curl", "allow"},
-		{"grep curl $f > out", "allow"}, {"command -v curl", "allow"}, {"PYTHONPATH=. python x", "ask"},
+		{"grep curl $f > out", "allow"}, {"command -v curl", "allow"},
+		{"PYTHONPATH=. python x", "allow"}, {"PATH=/x:$PATH make", "allow"}, {"LD_LIBRARY_PATH=. ./x", "allow"}, {"PAGER=less git log", "allow"}, {"PAGER=$x git log", "ask"}, {"git -c \"$x\" log", "ask"},
+		{"git -c user.name=\"$x\" commit", "allow"}, {"git -c core.pager=\"$x\" log", "ask"}, {"git -c core.hooksPath=\"$x\" log", "allow"}, {"git fetch --upload-pack=\"$x\"", "ask"},
 	})
 	// Without a rule that refuses, nothing has to be seen.
 	p = policy(t, rules("allow", "allow git"))

@@ -221,6 +221,9 @@ func assigns(base string) bool {
 // carries reports a variable that gives some program code to run, or another
 // place to take its code or its configuration from.
 func carries(name string) bool {
+	if harmless(name) {
+		return false
+	}
 	for _, prefix := range [...]string{"LD_", "DYLD_", "PYTHON", "PERL", "RUBY", "GEM_", "NODE_", "npm_config_", "NPM_CONFIG_", "CARGO_", "RUSTC",
 		"PIP_", "UV_", "LUA_", "BASH_FUNC_", "JAVA_", "GIT_CONFIG", "GIT_PROXY"} {
 		if strings.HasPrefix(name, prefix) {
@@ -264,6 +267,8 @@ func holdsCommand(name string) bool {
 func harmless(name string) bool {
 	switch name {
 	case "TZ", "LANG", "LANGUAGE", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI",
+		"NODE_ENV", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONHASHSEED", "CARGO_TERM_COLOR", "RUST_BACKTRACE",
+		"GOOS", "GOARCH", "CGO_ENABLED", "DEBIAN_FRONTEND",
 		"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS", "GIT_MERGE_AUTOEDIT",
 		"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE":
 		return true
@@ -300,8 +305,12 @@ func (a *analysis) option(base string, argv []sandboxpolicy.Word, c context) str
 		switch {
 		case global && t == "-c" || global && t == "--config-env":
 			if i++; i < len(argv) {
-				key, value, _ := strings.Cut(argv[i].Text, "=")
-				if !harmlessKey(key) {
+				key, value, known := strings.Cut(argv[i].Text, "=")
+				switch {
+				case !known && !argv[i].Fixed:
+					carry("a setting that only shows when it runs")
+					a.hide(c, "a setting of git's that may be a command")
+				case !harmlessKey(key):
 					carry("git's setting " + key)
 					a.code(key, sandboxpolicy.Word{Text: value, Fixed: argv[i].Fixed && t == "-c"}, c)
 				}
