@@ -40,9 +40,7 @@ func TestWord_IsBashes(t *testing.T) {
 		`$'a'`, `$'\x63'`, `$'\143'`, `$'\1437'`, `$'\u0063'`, `$'\U0001F600'`, `$'\n\t\\\'\"\a\e'`, `$'\cA'`, `$'\q'`, `$'\x'`, `$'\1'`, `$'\18'`, `$'\x6g'`, `$'\u63'`, `$"a"`, `$"\""`}
 	r := rand.New(rand.NewPCG(1, 2))
 	var words, want []string
-	for _, p := range pieces {
-		words = append(words, p)
-	}
+	words = append(words, pieces...)
 	for range 3000 {
 		var b strings.Builder
 		for range 1 + r.IntN(5) {
