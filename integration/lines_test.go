@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,7 +83,10 @@ func (e *Env) lines(o Opts, flags ...string) *lineConn {
 func (e *Env) unreadLines(o Opts, flags ...string) *lineConn {
 	e.t.Helper()
 	needDshx(e.t)
-	argv := append([]string{dshxBin, "exec", "--no-config", "--env", "IT_MARK=" + e.Mark}, flags...)
+	argv := append([]string{dshxBin, "exec", "--env", "IT_MARK=" + e.Mark}, flags...)
+	if !slices.Contains(flags, "--config") {
+		argv = append(argv, "--no-config")
+	}
 	argv = append(append([]string{}, o.Prefix...), argv...)
 	c := &lineConn{t: e.t, e: e, cmd: e.Command(o, argv...), out: make(chan string, 4096), done: make(chan struct{})}
 	var err error

@@ -115,12 +115,12 @@ func (st *stages) approval(ctx context.Context, c *Call, d Decision, by string) 
 	case Cancel:
 		return cancelledBefore(ctx)
 	case Ask:
-		return st.ask(ctx, c, d)
+		return st.ask(ctx, c, d, by)
 	}
 	return refusal("pre-execute", "", nil)
 }
 
-func (st *stages) ask(ctx context.Context, c *Call, a Ask) *Error {
+func (st *stages) ask(ctx context.Context, c *Call, a Ask, by string) *Error {
 	grants, err := MarshalValue(a.Grants)
 	if err != nil {
 		return Failf(CodeInternal, "what the approval would grant can't be written as JSON: %v", err)
@@ -128,15 +128,15 @@ func (st *stages) ask(ctx context.Context, c *Call, a Ask) *Error {
 	if a.Grants == nil {
 		grants = JSON{}
 	}
-	q := Question{Call: c, Reason: a.Reason, DisplayReason: a.DisplayReason, Grants: grants}
-	if q.DisplayReason == "" {
-		q.DisplayReason = q.Reason
-	}
+	q := Question{Call: c, Reason: a.Reason, DisplayReason: a.display(), Grants: grants}
 	answer := st.approve(ctx, q)
 	if ctx.Err() != nil && answer != AllowedOnce {
 		return cancelledBefore(ctx)
 	}
-	details := map[string]string{"reason": a.Reason}
+	details := struct {
+		By     string `json:"by"`
+		Reason string `json:"reason"`
+	}{by, a.Reason}
 	switch answer {
 	case AllowedOnce:
 		c.grants = grants
@@ -146,7 +146,7 @@ func (st *stages) ask(ctx context.Context, c *Call, a Ask) *Error {
 	case Dismissed:
 		return Fail(CodeApprovalCancelled, "the question whether to approve the call was closed without an answer: "+q.DisplayReason, details)
 	}
-	return Fail(CodeApprovalUnavailable, "the call needs approval and nobody can give it: "+q.DisplayReason, details)
+	return Fail(CodeApprovalUnavailable, "the call needs approval, and none was given: "+q.DisplayReason, details)
 }
 
 func (st *stages) approve(ctx context.Context, q Question) (a Answer) {

@@ -424,3 +424,32 @@ func TestSchema_UnlessStandsIn(t *testing.T) {
 		t.Errorf("%s", j)
 	}
 }
+
+// One question has the reasons of all who ask, and the grants of one.
+func TestAsk_Also(t *testing.T) {
+	plain := Ask{Reason: "a"}
+	granting := Ask{Reason: "g", DisplayReason: "may it?", Grants: 1}
+	for name, tt := range map[string]struct{ got, want Decision }{
+		"alone":               {plain.Also(Allow{}), plain},
+		"refused":             {plain.Also(Deny{Reason: "no"}), Deny{Reason: "no"}},
+		"cancelled":           {plain.Also(Cancel{}), Cancel{}},
+		"nobody decided":      {plain.Also(nil), nil},
+		"another's grants":    {plain.Also(granting), Ask{Reason: "a; g", DisplayReason: "a; may it?", Grants: 1}},
+		"its own grants":      {granting.Also(plain), Ask{Reason: "g; a", DisplayReason: "may it?; a", Grants: 1}},
+		"none grants":         {plain.Also(Ask{Reason: "b"}), Ask{Reason: "a; b", DisplayReason: "a; b"}},
+		"both grant":          {granting.Also(granting), Deny{Reason: "the call asks for two things in one that are granted apart: g; g"}},
+		"three, the one last": {plain.Also(plain.Also(granting)), Ask{Reason: "a; a; g", DisplayReason: "a; a; may it?", Grants: 1}},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: %#v, want %#v", name, tt.got, tt.want)
+		}
+	}
+}
+
+func TestAnswer_String(t *testing.T) {
+	for a, want := range map[Answer]string{Unavailable: "unavailable", AllowedOnce: "allowed-once", Rejected: "rejected", Dismissed: "cancelled", 99: "unavailable"} {
+		if a.String() != want {
+			t.Errorf("%d is %s, want %s", a, a, want)
+		}
+	}
+}

@@ -30,6 +30,34 @@ type Ask struct {
 	Grants        any    // what this one call gets beyond the policy; any JSON value
 }
 
+// Also is the decision of a listener that asks about a call, and has next decide
+// too: one question is asked of a call, with the reasons of all who ask. What is
+// refused or cancelled stays so. One of those who ask may grant something, not
+// several: what each of them means could not be told apart in the answer.
+func (a Ask) Also(next Decision) Decision {
+	switch b := next.(type) {
+	case Allow:
+		return a
+	case Ask:
+		if a.Grants != nil && b.Grants != nil {
+			return Deny{Reason: "the call asks for two things in one that are granted apart: " + a.Reason + "; " + b.Reason}
+		}
+		joined := Ask{Reason: a.Reason + "; " + b.Reason, DisplayReason: a.display() + "; " + b.display(), Grants: a.Grants}
+		if joined.Grants == nil {
+			joined.Grants = b.Grants
+		}
+		return joined
+	}
+	return next
+}
+
+func (a Ask) display() string {
+	if a.DisplayReason == "" {
+		return a.Reason
+	}
+	return a.DisplayReason
+}
+
 func (Allow) decision()  {}
 func (Deny) decision()   {}
 func (Cancel) decision() {}
@@ -131,6 +159,20 @@ const (
 	Dismissed // the question was withdrawn or closed
 )
 
+// String is the answer's name in protocols and logs: unavailable, allowed-once,
+// rejected, cancelled. What is none of the answers is unavailable.
+func (a Answer) String() string {
+	switch a {
+	case AllowedOnce:
+		return "allowed-once"
+	case Rejected:
+		return "rejected"
+	case Dismissed:
+		return "cancelled"
+	}
+	return "unavailable"
+}
+
 // Fault is something that failed in a stage and was contained.
 type Fault struct {
 	Call  *Call
@@ -156,7 +198,8 @@ type stages struct {
 	faults    []func(Fault)
 }
 
-// preExecute runs the PreExecute chain from listener i on, and says who denied.
+// preExecute runs the PreExecute chain from listener i on, and says who denied
+// or asks.
 func (st *stages) preExecute(ctx context.Context, c *Call, i int) (d Decision, by string) {
 	if i == len(st.pre) {
 		return Allow{}, ""
@@ -184,6 +227,15 @@ func (st *stages) preExecute(ctx context.Context, c *Call, i int) (d Decision, b
 		// Handed through, or its own.
 		if deny, ok := later.(Deny); ok && deny.Reason == d.Reason {
 			return d, laterBy
+		}
+		return d, l.name
+	case Ask:
+		// Handed through, or its own, or joined to another's.
+		switch ask, ok := later.(Ask); {
+		case ok && ask.Reason == d.Reason:
+			return d, laterBy
+		case ok && strings.HasSuffix(d.Reason, ask.Reason):
+			return d, l.name + ", " + laterBy
 		}
 		return d, l.name
 	}

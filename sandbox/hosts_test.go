@@ -29,7 +29,7 @@ func onHost(t *testing.T, edit func(*Host), f func()) {
 	f()
 }
 
-// TestHosts_HoldTheirPromises runs the same effects on every Landlock ABI that
+// TestHosts_HoldTheirPromises (F7-12, F7-14) runs the same effects on every Landlock ABI that
 // can be simulated here, and without the newer parts of seccomp.
 func TestHosts_HoldTheirPromises(t *testing.T) {
 	real := ProbeHost()
@@ -117,7 +117,7 @@ func TestHosts_HoldTheirPromises(t *testing.T) {
 	}
 }
 
-// TestHosts_WithoutEnforcementNothingRuns: no Landlock or no seccomp is a
+// TestHosts_WithoutEnforcementNothingRuns (F7-12): no Landlock or no seccomp is a
 // refusal that says what is missing.
 func TestHosts_WithoutEnforcementNothingRuns(t *testing.T) {
 	for _, tt := range []struct {

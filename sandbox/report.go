@@ -594,9 +594,6 @@ func (s *state) unenforced() []sandboxpolicy.Notice {
 			say("not enforced: " + g.Promise + ": " + g.Reason + "; " + g.Remedy)
 		}
 	}
-	if len(s.p.Commands()) > 0 || s.p.UnknownCommands() != "allow" {
-		say("command rules of the configuration ([[commands]], unknown_commands) are not applied in this version")
-	}
 	if len(s.p.AllowDomains()) > 0 {
 		say("allow_domains is not enforced: the filtering proxy is not in this version, and no domain is reachable by it")
 	}

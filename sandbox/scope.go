@@ -26,9 +26,18 @@ type Scope struct {
 func Open(req sandboxpolicy.Request) (*Scope, error) { return openScope(req, NewDomain) }
 
 // OpenHere is Open with the calling goroutine's thread as the domain's; see
-// NewDomainHere.
-func OpenHere(req sandboxpolicy.Request, terminal int, held []HeldFile) (*Scope, error) {
-	return openScope(req, func(p *sandboxpolicy.Policy) (*Domain, error) { return NewDomainHere(p, terminal, held) })
+// NewDomainHere. accept, if not nil, has a say when the policy is known and not
+// yet in force: where it returns an error, that is OpenHere's, and nothing has
+// happened.
+func OpenHere(req sandboxpolicy.Request, terminal int, held []HeldFile, accept func(*sandboxpolicy.Policy) error) (*Scope, error) {
+	return openScope(req, func(p *sandboxpolicy.Policy) (*Domain, error) {
+		if accept != nil {
+			if err := accept(p); err != nil {
+				return nil, err
+			}
+		}
+		return NewDomainHere(p, terminal, held)
+	})
 }
 
 func openScope(req sandboxpolicy.Request, start func(*sandboxpolicy.Policy) (*Domain, error)) (*Scope, error) {

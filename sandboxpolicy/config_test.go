@@ -93,7 +93,9 @@ func TestConfig_PathForms(t *testing.T) {
 	}
 }
 
-func TestConfig_WorkspaceOnlyTightens(t *testing.T) {
+// F7-7: nothing is widened without the user's consent, and each key that would is
+// named; what narrows applies.
+func TestF7_7_WorkspaceOnlyTightens(t *testing.T) {
 	wide := `preset = "danger-full-access"
 unknown_commands = "allow"
 [policy]
@@ -126,6 +128,12 @@ base = "danger-full-access"
 	}
 	if hasNotice(n, "", "deny_") {
 		t.Errorf("a deny was ignored: %v", n)
+	}
+	if m := p.MatchCommand(Fixed("rm", "x")); m.Rule != nil {
+		t.Errorf("an allow rule of the workspace's is in force: %+v", m.Rule)
+	}
+	if m := p.MatchCommand(Fixed("git", "x")); m.Rule == nil || m.Rule.Rule != "ask" {
+		t.Errorf("control: an ask rule of the workspace's is not: %+v", m.Rule)
 	}
 	if p.Mode() != "workspace-write" || p.Network() != NetworkNone || p.UnknownCommands() != "ask" || p.Limits().Memory != 1<<30 || len(p.AllowDomains()) != 0 {
 		t.Errorf("widened: %s %s %s %d", p.Mode(), p.Network(), p.UnknownCommands(), p.Limits().Memory)
@@ -315,5 +323,58 @@ func TestInitFile(t *testing.T) {
 	after, n := resolve(t, f, Request{})
 	if len(n) != 0 || !slices.Equal(before.Rules(), after.Rules()) {
 		t.Errorf("the printed file changes the policy; notices %v", n)
+	}
+}
+
+// F7-4: to allow an interpreter by its name is to allow everything, and is
+// warned of.
+func TestF7_4_BareInterpretersAreWarnedOf(t *testing.T) {
+	for _, tt := range []struct {
+		rule, prefix, flags string
+		warned              bool
+	}{
+		{"allow", `"python3"`, "", true}, {"allow", `"python3.12"`, "", true}, {"allow", `"python"`, "", true}, {"allow", `"bash"`, "", true}, {"allow", `"sh"`, "", true}, {"allow", `"node"`, "", true},
+		{"allow", `"env"`, "", true}, {"allow", `"xargs"`, "", true}, {"allow", `"/usr/bin/env"`, "", true},
+		{"allow", `"python3", "a.py"`, "", false}, {"allow", `"bash", "-c"`, "", false}, {"allow", `"git"`, "", false}, {"allow", `"shfmt"`, "", false}, {"allow", `"python3"`, `"--version"`, false},
+		{"ask", `"python3"`, "", false}, {"deny", `"bash"`, "", false},
+	} {
+		toml := "[[commands]]\nrule = \"" + tt.rule + "\"\nprefix = [" + tt.prefix + "]\n"
+		if tt.flags != "" {
+			toml += "flags = [" + tt.flags + "]\n"
+		}
+		_, n := resolve(t, newFake(map[string]string{userFile: toml}), Request{})
+		if got := hasNotice(n, NoticeConfigWarning, userFile+":1 allows"); got != tt.warned || !tt.warned && len(n) > 0 {
+			t.Errorf("%s %s: %v", tt.rule, tt.prefix, n)
+		}
+	}
+}
+
+// F7-17: a user's flag decides over any configuration, and no configuration
+// widens what a flag chose.
+func TestF7_17_FlagsDecide(t *testing.T) {
+	for _, user := range PresetNames() {
+		for _, space := range append([]string{""}, PresetNames()...) {
+			files := map[string]string{userFile: "preset = \"" + user + "\"\nunknown_commands = \"ask\"\n[[commands]]\nrule = \"deny\"\nprefix = [\"rm\"]\n"}
+			if space != "" {
+				files[spaceFile] = "preset = \"" + space + "\"\nunknown_commands = \"allow\"\n[[commands]]\nrule = \"allow\"\nprefix = [\"rm\"]\n"
+			}
+			for _, flag := range append([]string{""}, PresetNames()...) {
+				p, _ := resolve(t, newFake(files), Request{Preset: flag})
+				want := user
+				switch {
+				case flag != "":
+					want = flag
+				case space != "" && slices.Index(PresetNames(), space) < slices.Index(PresetNames(), user):
+					want = space
+				}
+				if p.Mode() != want {
+					t.Errorf("user %s, workspace %s, flag %s: %s, want %s", user, space, flag, p.Mode(), want)
+				}
+				// Command rules are nobody's preset: they hold under each.
+				if m := p.MatchCommand(Fixed("rm")); m.Rule == nil || m.Rule.Rule != "deny" || p.UnknownCommands() != "ask" {
+					t.Errorf("user %s, workspace %s, flag %s: rule %+v, unknown %s", user, space, flag, m.Rule, p.UnknownCommands())
+				}
+			}
+		}
 	}
 }

@@ -77,8 +77,8 @@ const initFile = `# dshx: what confined commands may do.
 #file_size = "1GiB"
 #tmp_size = "4GiB"
 
-# Rules for commands by their first words: allow, ask or deny; the strictest
-# that matches wins.
+# Rules for commands by their first words: allow, ask or deny, for each simple
+# command of a script; the strictest that matches wins.
 #[[commands]]
 #rule = "deny"
 #prefix = ["git", "push"]

@@ -27,6 +27,19 @@ func (p *Policy) RemedyOnDisk(ops []Op, path string, v Verdict, exists func(path
 // the directory that has it, and all of it: next to something that stays denied
 // an enforcer that grants trees can let nothing be made.
 func (p *Policy) remedyGrant(ops []Op, path string, exists func(path string) bool) string {
+	at, enough := p.grantAt(ops, path, exists)
+	switch {
+	case enough:
+		return "--write " + at
+	case at == path:
+		return "--write " + path + " lets it be changed, not renamed or removed: " + dirOf(path, exists) + " itself holds paths that stay denied"
+	}
+	return "not possible by a flag: " + dirOf(path, exists) + " itself holds paths that stay denied; make a directory in it, and name that with --write"
+}
+
+// grantAt is the path of that grant. Where it is not enough for all of ops, it
+// is path itself, or "" where no grant serves any.
+func (p *Policy) grantAt(ops []Op, path string, exists func(path string) bool) (at string, enough bool) {
 	names, content := false, false
 	for _, op := range ops {
 		switch op {
@@ -40,19 +53,97 @@ func (p *Policy) remedyGrant(ops []Op, path string, exists func(path string) boo
 		names, content = true, false
 	}
 	if !names {
-		return "--write " + path
+		return path, true
 	}
+	dir := dirOf(path, exists)
+	switch {
+	case !p.denyBelow(dir, Write):
+		return dir, true
+	case content:
+		return path, false
+	}
+	return "", false
+}
+
+// dirOf is the directory above path that is there.
+func dirOf(path string, exists func(path string) bool) string {
 	dir := parentOf(path)
 	for dir != "/" && !exists(dir) {
 		dir = parentOf(dir)
 	}
-	switch {
-	case !p.denyBelow(dir, Write):
-		return "--write " + dir
-	case content:
-		return "--write " + path + " lets it be changed, not renamed or removed: " + dir + " itself holds paths that stay denied"
+	return dir
+}
+
+// Grant is what one call may ask for beyond a policy; one field is set, or none.
+type Grant struct {
+	Preset      string
+	Network     Network
+	Write, Read string // a path
+}
+
+// GrantFor is the narrowest grant after which what was refused would be
+// allowed: the zero Grant where none would. ops are what the operation may have
+// been, on path (absolute and resolved, or "") or on the address of a socket;
+// rule is the one that refused it. It is RemedyOnDisk as data.
+func (p *Policy) GrantFor(ops []Op, path, address string, rule Rule, exists func(path string) bool) (g Grant) {
+	if p.mode == modeFull || len(ops) == 0 {
+		return g
 	}
-	return "not possible by a flag: " + dir + " itself holds paths that stay denied; make a directory in it, and name that with --write"
+	if path == "" || path[0] != '/' {
+		switch {
+		case rule.Text != p.networkRule().Text || p.network == NetworkFull:
+		case p.network == NetworkNone && ops[0] != OpBind && isLoopback(address, true):
+			g.Network = NetworkLoopback
+		default:
+			g.Network = NetworkFull
+		}
+		return g
+	}
+	v := p.Verdict(ops[0], path)
+	switch {
+	case v.Allow:
+	case ops[0].class() == classRead && !exists(path): // a grant names what is there
+	case v.Rule == ruleUnread:
+		g.Read = path
+	case v.Rule == ruleOutside:
+		g.Write, _ = p.grantAt(ops, path, exists)
+	case ops[0].class() == classRead:
+		if p.otherHomeAlone(path) {
+			g.Read = path
+		}
+	case p.mode == modeRead && v.Rule == p.readOnlyRule():
+		if p.writableIn(ops[0], path) {
+			g.Preset = builtins[modeWrite].name
+		}
+	}
+	return g
+}
+
+// otherHomeAlone reports that no rule keeps path from being read but that
+// against the homes of others, which a grant makes an exception from.
+func (p *Policy) otherHomeAlone(path string) bool {
+	other := false
+	for i := range p.deny {
+		if r := &p.deny[i]; r.Access == Read && r.covers(path) {
+			if r.why != whyOtherHome {
+				return false
+			}
+			other = true
+		}
+	}
+	return other
+}
+
+// writableIn reports whether op on path, in the workspace, would be allowed if
+// the workspace were writable.
+func (p *Policy) writableIn(op Op, path string) bool {
+	if path == p.workspace {
+		switch op {
+		case OpCreate, OpDelete, OpRename, OpLink, OpBind:
+			return false
+		}
+	}
+	return p.protectedName(op, path, &PathRule{Path: p.workspace, Access: Write, why: whyWorkspace}) == ""
 }
 
 func (p *Policy) remedyDeny(r *PathRule) string {

@@ -106,3 +106,83 @@ func TestProperty_RemedyWorks(t *testing.T) {
 		t.Error("no remedy was tried")
 	}
 }
+
+// TestProperty_GrantWorks gives a policy what GrantFor names for what it refuses.
+func TestProperty_GrantWorks(t *testing.T) {
+	kinds := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFake(propFiles)
+		req := genRequest.Draw(t, "request")
+		p, _, err := tryResolve(f, req)
+		if err != nil {
+			t.Skip()
+		}
+		exists := func(path string) bool { _, err := f.Lstat(path); return err == nil }
+		with := func(g Grant) *Policy {
+			more := req
+			if g.Preset != "" {
+				more.Preset = g.Preset
+				kinds["preset"]++
+			}
+			if g.Network != "" {
+				more.Network = g.Network
+				kinds["network"]++
+			}
+			if g.Write != "" {
+				more.Write = append([]string{g.Write}, req.Write...)
+				kinds["write"]++
+			}
+			if g.Read != "" {
+				more.Read = append([]string{g.Read}, req.Read...)
+				kinds["read"]++
+			}
+			b, _, err := tryResolve(f, more)
+			if err != nil {
+				t.Fatalf("%+v: %v", g, err)
+			}
+			return b
+		}
+		for _, q := range questions(t) {
+			for _, op := range Ops() {
+				v := p.Verdict(op, q)
+				g := p.GrantFor([]Op{op}, q, q, v.Rule, exists)
+				if g == (Grant{}) {
+					continue
+				}
+				if v.Allow {
+					t.Fatalf("%s %s is allowed, and %+v would be granted", op, q, g)
+				}
+				if !exists(q) && g.Write != "" {
+					op = OpCreate
+				}
+				b := with(g)
+				if v := b.Verdict(op, q); !v.Allow && (exists(parentOf(q)) || !strings.HasPrefix(v.Rule.Text, "protected")) {
+					t.Fatalf("%s %s: still refused with %+v: %+v", op, q, g, v)
+				}
+			}
+		}
+		for _, addr := range []string{"", "127.0.0.1:80", "[::1]:1", "1.1.1.1:80", "localhost:1"} {
+			for _, op := range []Op{OpConnect, OpBind, OpSend} {
+				v := p.VerdictNet(op, "inet", addr)
+				g := p.GrantFor([]Op{op}, "", addr, v.Rule, exists)
+				if v.Allow {
+					continue
+				}
+				if g.Network == "" {
+					t.Fatalf("%s %s is refused, and nothing would be granted", op, addr)
+				}
+				if v := with(g).VerdictNet(op, "inet", addr); !v.Allow {
+					t.Fatalf("%s %s: still refused with %+v", op, addr, g)
+				}
+			}
+		}
+		if g := p.GrantFor([]Op{OpConnect}, "", "@x", p.VerdictNet(OpConnect, "unix", "@x").Rule, exists); g != (Grant{}) {
+			t.Fatalf("for a socket of the host: %+v", g)
+		}
+	})
+	for _, kind := range []string{"preset", "network", "write"} {
+		if kinds[kind] == 0 {
+			t.Errorf("no grant of a %s was tried", kind)
+		}
+	}
+}

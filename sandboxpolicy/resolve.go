@@ -389,6 +389,11 @@ func (b *builder) choosePreset() error {
 	}
 	if b.user != nil {
 		for _, c := range b.user.commands {
+			if c.allowsEverything() {
+				b.notices = append(b.notices, Notice{NoticeConfigWarning, b.user.file,
+					"the rule in " + b.user.file + ":" + strconv.Itoa(c.at.line) + " allows " + quote(c.Prefix[0]) +
+						", which runs whatever its arguments say; name more of the command in its prefix"})
+			}
 			p.commands = append(p.commands, c.CommandRule)
 		}
 	}
@@ -401,6 +406,7 @@ func (b *builder) choosePreset() error {
 			p.commands = append(p.commands, c.CommandRule)
 		}
 	}
+	p.indexCommands()
 	return nil
 }
 

@@ -102,12 +102,9 @@ func (p *Policy) Rules() []RuleLine {
 			add("limit", name+" "+limitText(i, v), "", p.limOrg[i])
 		}
 	}
-	for _, c := range p.commands {
-		text := strings.Join(c.Prefix, " ")
-		if len(c.Flags) > 0 {
-			text += " with one of " + strings.Join(c.Flags, " ")
-		}
-		add("command", c.Rule, text, c.Origin)
+	for i := range p.commands {
+		c := &p.commands[i]
+		add("command", c.Rule, c.String(), c.Origin)
 	}
 	return out
 }

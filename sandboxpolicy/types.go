@@ -240,6 +240,7 @@ type Notice struct {
 const (
 	NoticePointerIgnored = "pointer-ignored"
 	NoticeConfigIgnored  = "config-ignored"
+	NoticeConfigWarning  = "config-warning" // it is in force, and hardly what was meant
 )
 
 // Promise is the name of something a policy guarantees, as in the
@@ -318,7 +319,9 @@ type Policy struct {
 	limits  Limits
 	limOrg  [numLimits]string
 
-	commands []CommandRule
+	commands    []CommandRule
+	commandsAt  map[string][]int // by the base name of their first word
+	commandRest []int            // those that may name a command whose name isn't known
 }
 
 type originString struct{ s, origin string }

@@ -69,7 +69,7 @@ func (p *Policy) Verdict(op Op, path string) Verdict {
 				return Verdict{Allow: true, Rule: p.read[i].Rule}
 			}
 		}
-		return Verdict{Rule: Rule{"nothing allows reading it", originPreset}, Remedy: "--read " + path}
+		return Verdict{Rule: ruleUnread, Remedy: "--read " + path}
 	}
 	w := p.writing(path)
 	if w == nil {
@@ -219,7 +219,7 @@ func (p *Policy) notWritable(op Op, class opClass, path string) Verdict {
 	case within(path, "/proc") || within(path, "/sys"):
 		return Verdict{Rule: Rule{"the kernel's settings", originPreset}, Remedy: remedySettings}
 	case p.mode == modeRead && within(path, p.workspace):
-		return Verdict{Rule: Rule{"read-only", p.presetOrigin}, Remedy: "--preset workspace-write"}
+		return Verdict{Rule: p.readOnlyRule(), Remedy: "--preset workspace-write"}
 	}
 	return Verdict{Rule: ruleOutside, Remedy: p.remedyGrant([]Op{op}, path, func(string) bool { return true })}
 }
@@ -227,6 +227,13 @@ func (p *Policy) notWritable(op Op, class opClass, path string) Verdict {
 // ruleOutside is the rule of a write that nothing allows, and that a grant
 // would.
 var ruleOutside = Rule{"outside of what may be written", originPreset}
+
+// ruleUnread is the rule of a read that nothing allows.
+var ruleUnread = Rule{"nothing allows reading it", originPreset}
+
+func (p *Policy) readOnlyRule() Rule { return Rule{"read-only", p.presetOrigin} }
+
+func (p *Policy) networkRule() Rule { return Rule{"network = " + string(p.network), p.networkOrg} }
 
 // Denied reports that a deny covers path, absolute and resolved, whatever
 // allows it: what an enforcer that grants trees leaves out of them. Protected
@@ -297,16 +304,16 @@ func (p *Policy) VerdictNet(op Op, family, addr string) Verdict {
 	}
 	switch p.network {
 	case NetworkFull:
-		return Verdict{Allow: true, Rule: Rule{"network = full", p.networkOrg}}
+		return Verdict{Allow: true, Rule: p.networkRule()}
 	case NetworkLoopback:
 		if addr == "" || isLoopback(addr, op != OpBind) {
-			return Verdict{Allow: true, Rule: Rule{"network = loopback", p.networkOrg}}
+			return Verdict{Allow: true, Rule: p.networkRule()}
 		}
 		remedy := "--network full"
 		if op == OpBind {
 			remedy = "bind a loopback address such as 127.0.0.1, or --network full"
 		}
-		return Verdict{Rule: Rule{"network = loopback", p.networkOrg}, Remedy: remedy}
+		return Verdict{Rule: p.networkRule(), Remedy: remedy}
 	}
 	remedy := "--network full"
 	switch {
@@ -316,7 +323,7 @@ func (p *Policy) VerdictNet(op Op, family, addr string) Verdict {
 	case isLoopback(addr, true):
 		remedy = "--network loopback"
 	}
-	return Verdict{Rule: Rule{"network = none", p.networkOrg}, Remedy: remedy}
+	return Verdict{Rule: p.networkRule(), Remedy: remedy}
 }
 
 // HostSocket is the verdict on connecting or sending to a socket with a path

@@ -23,7 +23,8 @@ func newCall() *cobra.Command {
 result, or with --json the whole result. The arguments are a JSON object, or
 - for standard input.
 
-Exits 1 where the call fails. A command that exits non-zero is no failure.`,
+What needs approval is asked at the terminal, where there is one. Exits 1 where
+the call fails. A command that exits non-zero is no failure.`,
 		Example: `  dshx call bash '{"command":"make test"}'
   dshx call --json grep '{"pattern":"func main","output":"count"}'`,
 	}, operands{min: 1, max: 2}, runCall, cli.JSON, cli.Shared)
@@ -49,9 +50,7 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	if !set.Asks() {
-		set.Scope.SetApprover(approval.Never{})
-	} // else there is none: one call has nobody to ask
+	defer set.Approvals.Use(&approval.Terminal{})()
 	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
 	live := set.LiveJobs()
 	err = set.Close()

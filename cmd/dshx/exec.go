@@ -1,12 +1,16 @@
 package main
 
 import (
+	"runtime"
+
+	"github.com/dshx/dshx/commandrules"
 	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/spf13/cobra"
 )
 
-// newExec is for help and completion, and for exec without a command: with one
-// it runs before this tree exists.
+// newExec is for help and completion, for exec without a command, and for exec
+// under command rules: else it runs before this tree exists.
 func newExec() *cobra.Command {
 	return &cobra.Command{
 		Use:                "exec [flags] [--] COMMAND [ARG...]",
@@ -14,9 +18,10 @@ func newExec() *cobra.Command {
 		DisableFlagParsing: true,
 		Args:               cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if status, done := cli.ExecMain(args); done {
+			if status, done := cli.ExecMain(args, argvRules); done {
 				return statusError(status)
 			}
+			runtime.UnlockOSThread() // see internal/cli/early.go; a server needs no thread
 			f, _, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines)
 			if err != nil {
 				return err
@@ -25,4 +30,10 @@ func newExec() *cobra.Command {
 		},
 		ValidArgsFunction: completer(operands{max: 1 << 30}, false, cli.Shared, cli.Exec, cli.Lines),
 	}
+}
+
+// argvRules are the command rules for exec.
+func argvRules(p *sandboxpolicy.Policy, argv []string) (verdict, reason string) {
+	v := commandrules.Argv(p, argv)
+	return v.Decision.String(), v.Reason
 }

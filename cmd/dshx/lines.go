@@ -103,7 +103,7 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 	ctx, unwatch := whileRead(ctx, c.OutOrStdout())
 	defer unwatch()
 	err = jsonl.Serve(ctx, c.InOrStdin(), c.OutOrStdout(), jsonl.Options{
-		Scope: set.Scope, Unordered: f.Unordered, Ask: set.Asks(), Events: set.JobEvents, End: set.EndJobs,
+		Scope: set.Scope, Unordered: f.Unordered, Approvals: set.Approvals, Events: set.JobEvents, End: set.EndJobs,
 	})
 	closing := set.Close()
 	var sig ended

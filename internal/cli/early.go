@@ -1,6 +1,9 @@
 package cli
 
-import "os"
+import (
+	"os"
+	"runtime"
+)
 
 // exec runs from here, before the packages that it doesn't need are
 // initialised: Go initialises those that are ready in the order of their
@@ -8,9 +11,12 @@ import "os"
 // and what that brings) comes behind this package. See docs/adr/0008.
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "exec" {
-		if status, done := ExecMain(os.Args[2:]); done {
+		if status, done := ExecMain(os.Args[2:], nil); done {
 			os.Exit(status)
 		}
-		// Without a command it reads tool calls, which the rest of the program does.
+		// Without a command it reads tool calls, and with command rules it needs a
+		// parser: the rest of the program has both. exec then comes back on this
+		// thread, the main one, which main runs on since it is locked here.
+		runtime.LockOSThread()
 	}
 }

@@ -28,14 +28,15 @@ Flags:
 
 // ExecMain is `dshx exec ARGS` with a command; it returns the exit status. It is
 // not done where there is no command, no "--" and standard input is no terminal: then
-// tool calls come in as JSON lines, which somebody else serves.
-func ExecMain(args []string) (status int, done bool) {
+// tool calls come in as JSON lines, which somebody else serves; nor where the
+// policy has command rules, and rules is nil.
+func ExecMain(args []string, rules oneshot.Rules) (status int, done bool) {
 	f, argv, err := Parse(args, Shared, Exec, Lines)
 	f.Request.Environ = os.Environ()
 	o := oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,
 		TTY: f.TTY, PassFD: f.PassFD, JSON: f.JSON, StatusFD: f.StatusFD, Quiet: f.Quiet,
-		RequireFull: f.RequireFull,
+		RequireFull: f.RequireFull, Rules: rules,
 	}
 	switch {
 	case err != nil:
@@ -49,7 +50,8 @@ func ExecMain(args []string) (status int, done bool) {
 		}
 		// The main goroutine's thread becomes the domain's.
 		runtime.LockOSThread()
-		return oneshot.Run(o), true
+		status, err := oneshot.Run(o)
+		return status, err == nil
 	case f.Ended:
 		// A script's variable that is empty must not make its own text the calls.
 		return oneshot.Fail(o, &sandboxpolicy.UsageError{Msg: "no command stands behind --"}), true

@@ -76,6 +76,23 @@ var table = []row{
 	{importer: "./internal/oneshot", imported: "./pipeline", reason: "exec runs a command and makes no tool calls"},
 	{importer: "./internal/result", imported: "./pipeline", reason: "exec uses it, and makes no tool calls"},
 
+	// What a script runs is found without running, asking or enforcing anything.
+	{importer: "./commandrules", imported: "./pipeline", reason: "exec applies rules without tool calls; the tool has its listener"},
+	{importer: "./commandrules", imported: "./sandbox/...", reason: "text is judged here, and grants nothing"},
+	{importer: "./commandrules", imported: "./internal/...", reason: "the package is for everybody's use"},
+	{importer: "./commandrules", imported: "os/exec", reason: "it runs nothing"},
+	{importer: "./commandrules", imported: "os", reach: directly, reason: "it reads no file: what a script names may change before it runs"},
+	{importer: "./...", imported: "mvdan.cc/sh/...", reach: directly,
+		except: []string{"./commandrules"}, reason: "one reader of scripts"},
+	{importer: "./internal/cli", imported: "mvdan.cc/sh/...", reason: "exec must not wait for a parser of scripts; with command rules it goes on after the rest is initialised"},
+
+	// Who is asked is nobody's business but the front doors'.
+	{importer: "./approval", imported: "./sandbox/...", reason: "it does not know what is granted"},
+	{importer: "./approval", imported: "./sandboxpolicy", reason: "it does not know what is granted"},
+	{importer: "./approval", imported: "./tools/...", reason: "it asks about calls of any tool"},
+	{importer: "./approval", imported: "./serve/...", reason: "front doors bring their answerers, or feed a Broker"},
+	{importer: "./internal/ttyprompt", imported: "./...", reason: "a question on a terminal is for any program"},
+
 	// One mechanism each, joined by sandbox alone: see TestMechanisms_DoNotKnowEachOther.
 	{importer: "./sandbox/internal/seccomp", imported: "./sandboxpolicy", reason: "a filter is made from options; it knows no policy"},
 	{importer: "./sandbox/internal/spawn", imported: "./sandboxpolicy", reason: "a start is a list of system calls; it knows no policy"},

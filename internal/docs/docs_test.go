@@ -335,7 +335,11 @@ func TestReadme_Configuration(t *testing.T) {
 			t.Fatal(err)
 		}
 		work := t.TempDir()
-		for _, preset := range []string{"workspace-write", "review"} {
+		presets := []string{"workspace-write"}
+		for _, m := range regexp.MustCompile(`(?m)^\[presets\.(\w+)\]`).FindAllStringSubmatch(block, -1) {
+			presets = append(presets, m[1])
+		}
+		for _, preset := range presets {
 			cmd := exec.Command(dshx, "policy", "show", "--config", file, "--preset", preset)
 			cmd.Dir, cmd.Env = work, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
 			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "user-config") {

@@ -30,6 +30,9 @@ type Options struct {
 
 	// RequireFull refuses to run where a promise of the policy is a gap.
 	RequireFull bool
+
+	// Rules applies a policy's command rules; see ErrRules.
+	Rules Rules
 }
 
 // TTY says when the command gets a terminal of its own.
@@ -54,13 +57,19 @@ const (
 // Run runs the command and returns the status that dshx exits with. Its
 // goroutine, which must be locked to its thread, makes that the domain's: the
 // process is to exit afterwards.
-func Run(o Options) int {
+//
+// Where the policy has command rules and o.Rules is nil, err is ErrRules and
+// nothing has happened: Run is to be called again, with them.
+func Run(o Options) (status int, err error) {
 	r := &run{o: o}
 	code, err := r.run()
-	if err != nil {
-		return Fail(o, err)
+	switch {
+	case err == ErrRules:
+		return 0, err
+	case err != nil:
+		return Fail(o, err), nil
 	}
-	return code
+	return code, nil
 }
 
 type run struct {
@@ -119,7 +128,7 @@ func (r *run) run() (int, error) {
 	if terminal && isTerminal(0) {
 		keep = 0
 	}
-	scope, err := sandbox.OpenHere(r.o.Request, keep, held)
+	scope, err := sandbox.OpenHere(r.o.Request, keep, held, r.accept)
 	if err != nil {
 		return 0, err
 	}

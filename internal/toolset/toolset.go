@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/fsobserve"
 	"github.com/dshx/dshx/jobs"
 	"github.com/dshx/dshx/pipeline"
@@ -37,6 +38,9 @@ type Options struct {
 // Set is the tools of one caller, under one policy.
 type Set struct {
 	Scope *pipeline.Scope
+	// Approvals is the scope's approver, by the policy. A front door has its
+	// answerer used.
+	Approvals *approval.Service
 
 	sandbox *sandbox.Scope
 	jobs    *jobs.Registry
@@ -92,7 +96,12 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 	})
 	s.owner = s.jobs.Owner("main")
 	s.Scope = pipeline.New(pipeline.Options{Faults: o.Faults})
-	s.Scope.PreExecute("permissions", permission.Listener(s.sandbox.Policy()))
+	policy := s.sandbox.Policy()
+	s.Approvals = approval.New(approval.Policy(policy.Approvals()), 0)
+	s.Scope.SetApprover(s.Approvals)
+	s.Scope.PreExecute(bash.RulesName, bash.RuleListener(policy))
+	s.Scope.Guard(bash.RulesName, bash.RuleGuard(policy))
+	s.Scope.PreExecute("permissions", permission.Listener(policy))
 	domains := &permission.Scopes{Base: s.sandbox, Request: req}
 	if _, err := fs.Register(s.Scope, fs.Options{Domains: fs.InScopes(domains), Observer: observer, Spills: &s.spills}); err != nil {
 		return s, err
@@ -108,9 +117,6 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 
 // Notices are what the policy and its enforcement have to tell.
 func (s *Set) Notices() []sandboxpolicy.Notice { return s.sandbox.Notices() }
-
-// Asks reports whether calls may ask for more than the policy gives.
-func (s *Set) Asks() bool { return s.sandbox.Policy().Approvals() == "ask" }
 
 // JobEvents writes {"event":"job","job":…} when a job has ended, until stop.
 func (s *Set) JobEvents(write func(event any)) (stop func()) {

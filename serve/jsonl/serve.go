@@ -18,13 +18,13 @@ import (
 
 // Options are one connection's.
 type Options struct {
-	Scope *pipeline.Scope // calls are made in it; its approver is the connection's from now on
+	Scope *pipeline.Scope // calls are made in it
 
 	// Unordered writes results as calls end, not in the order of the calls.
 	Unordered bool
-	// Ask reports whether calls may ask for approval; without it every
-	// question is refused.
-	Ask bool
+	// Approvals, if not nil, is the approver of Scope: its questions go to the
+	// reader as long as there is somebody to answer.
+	Approvals *approval.Service
 	// Events, if not nil, is given a function that writes an event, which is
 	// any JSON object, and returns one that ends the events.
 	Events func(write func(event any)) (stop func())
@@ -80,11 +80,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	defer cancel(nil)
 	s := &server{o: o, ctx: ctx, abort: cancel, out: newOutput(out), calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
 	s.room.L = &s.mu
-	if o.Ask {
-		s.broker = approval.NewBroker(s.ask, 0)
-		o.Scope.SetApprover(s.broker)
-	} else {
-		o.Scope.SetApprover(approval.Never{})
+	leave := func() {}
+	if o.Approvals != nil {
+		s.broker = approval.NewBroker(s.ask)
+		leave = o.Approvals.Use(s.broker)
+		defer leave()
 	}
 	go s.out.run(func() { cancel(ErrClosed) })
 	defer s.out.leave()
@@ -113,8 +113,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	s.over = true
 	s.room.Broadcast()
 	s.mu.Unlock()
-	if s.broker != nil && ctx.Err() == nil {
-		s.broker.Close() // nobody is left to answer
+	if ctx.Err() == nil {
+		leave() // nobody is left to answer; else the calls are aborted
 	}
 	s.writers.Wait()
 	s.queue.Wait()
@@ -345,7 +345,7 @@ func Reply(id string, result pipeline.Result) any {
 }
 
 // ask brings a question to the reader.
-func (s *server) ask(q approval.Asked) {
+func (s *server) ask(q approval.Question) {
 	id := q.Call.RootID()
 	if len(id) > 5 && id[:5] == "null-" {
 		id = null

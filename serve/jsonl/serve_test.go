@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/pipeline"
 )
 
@@ -346,7 +347,7 @@ func TestServe_Order(t *testing.T) {
 // What is no result doesn't wait for one: errors of the protocol, answers to
 // pings and cancels, and what a later call has to report.
 func TestServe_AtOnce(t *testing.T) {
-	c := connect(t, context.Background(), Options{Ask: true})
+	c := connect(t, context.Background(), Options{Approvals: approval.New(approval.Ask, 0)})
 	c.send(`{"id":1,"tool":"say","arguments":{"block":true}}`)
 	c.send(`{"id":1,"tool":"say"}`)
 	c.want(`{"id":1,"ok":false,"error":{"code":"DUPLICATE_ID"`)
@@ -387,6 +388,9 @@ func connect(t *testing.T, ctx context.Context, o Options) *conn {
 	c := &conn{t: t, feed: feed, out: &buffer{}, done: make(chan error, 1)}
 	if o.Scope == nil {
 		o.Scope = tools(t)
+	}
+	if o.Approvals != nil {
+		o.Scope.SetApprover(o.Approvals)
 	}
 	go func() { c.done <- Serve(ctx, in, c.out, o) }()
 	return c
@@ -444,7 +448,7 @@ func TestServe_Cancel(t *testing.T) {
 }
 
 func TestServe_Approval(t *testing.T) {
-	c := connect(t, context.Background(), Options{Ask: true})
+	c := connect(t, context.Background(), Options{Approvals: approval.New(approval.Ask, 0)})
 	for i, tt := range []struct{ outcome, want string }{
 		{"allowed-once", `"ok":true`}, {"rejected", `"ok":false,"error":{"code":"APPROVAL_REJECTED"`}, {"maybe", `"ok":false,"error":{"code":"APPROVAL_UNAVAILABLE"`},
 	} {
@@ -473,8 +477,14 @@ func TestServe_Approval(t *testing.T) {
 	if err := <-c.done; err != nil {
 		t.Error(err)
 	}
-	if got := run(t, `{"id":7,"tool":"say","arguments":{"ask":true}}`, Options{}); !strings.Contains(got[0], "APPROVAL_REJECTED") {
-		t.Errorf("without asking: %q", got)
+	never := connect(t, context.Background(), Options{Approvals: approval.New(approval.Never, 0)})
+	never.send(`{"id":7,"tool":"say","arguments":{"ask":true}}`)
+	never.want(`{"id":7,"ok":false,"error":{"code":"APPROVAL_REJECTED"`) // and no question before
+	if err := never.end(); err != nil {
+		t.Error(err)
+	}
+	if got := run(t, `{"id":7,"tool":"say","arguments":{"ask":true}}`, Options{}); !strings.Contains(got[0], "APPROVAL_UNAVAILABLE") {
+		t.Errorf("without approvals: %q", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/dshx/dshx/sandboxpolicy"
+	"github.com/dshx/dshx/tools/permission"
 )
 
 // endingTime is how long processes that outlive the shell may take to end
@@ -244,6 +245,11 @@ func (r *run) value(timeout time.Duration, left *leftBehind) *result.Ended {
 	v.Limit = result.LimitOf(st, p.Limits(), said)
 	for i := range v.Sandbox.Denials {
 		d := &v.Sandbox.Denials[i]
+		ops := []sandboxpolicy.Op{d.Operation}
+		if d.Evidence == "errno+path" {
+			ops = append(ops, sandboxpolicy.OpDelete) // how it was to be changed isn't known
+		}
+		d.Remedy = permission.WithOffer(d.Remedy, permission.Offer(p, ops, d.Resolved, d.Target, d.Rule))
 		d.Target, d.Resolved, d.Rule.Text, d.Remedy = valid(d.Target), valid(d.Resolved), valid(d.Rule.Text), valid(d.Remedy)
 	}
 	if v.Limit != nil {

@@ -19,8 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kind is of the jobs: bash-1, bash-2.
-const kind = "bash"
+const (
+	name = "bash" // the tool's
+	kind = "bash" // of its jobs: bash-1, bash-2
+)
 
 const (
 	maxTimeout = 600 * time.Second
@@ -138,7 +140,7 @@ func New(o Options) (*pipeline.Tool, error) {
 	}
 	t := &tool{o}
 	return pipeline.Define(pipeline.Spec[Args, Value]{
-		Name: "bash", Title: "Run a command", Description: strings.TrimSpace(description),
+		Name: name, Title: "Run a command", Description: strings.TrimSpace(description),
 		Hints:         pipeline.Hints{Destructive: true, OpenWorld: true},
 		Output:        output,
 		Execute:       t.execute,
@@ -273,7 +275,8 @@ func directory(p *sandboxpolicy.Policy, workdir string) (string, error) {
 		return fail("FS_INVALID_PATH", "can't be resolved: "+valid(err.Error()))
 	}
 	if v := p.Verdict(sandboxpolicy.OpRead, real); !v.Allow {
-		d := sandbox.Denial{Operation: sandboxpolicy.OpRead, Target: valid(path), Resolved: valid(real), Rule: v.Rule, Evidence: "supervisor", Remedy: valid(v.Remedy)}
+		d := sandbox.Denial{Operation: sandboxpolicy.OpRead, Target: valid(path), Resolved: valid(real), Rule: v.Rule, Evidence: "supervisor",
+			Remedy: valid(permission.WithOffer(v.Remedy, permission.Offer(p, []sandboxpolicy.Op{sandboxpolicy.OpRead}, real, "", v.Rule)))}
 		message := fmt.Sprintf("the working directory %s may not be read (%s)", valid(path), valid(v.Rule.Text))
 		if d.Remedy != "" {
 			message += ": " + d.Remedy

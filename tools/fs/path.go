@@ -9,6 +9,7 @@ import (
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/dshx/dshx/tools/fs/internal/text"
+	"github.com/dshx/dshx/tools/permission"
 )
 
 // FileArgs name a file.
@@ -161,7 +162,8 @@ func (w *work) judge(op sandboxpolicy.Op, path string) error {
 	if v.Allow {
 		return nil
 	}
-	return w.denied(op, path, v.Rule, p.RemedyOnDisk([]sandboxpolicy.Op{op}, path, v, exists))
+	ops := []sandboxpolicy.Op{op}
+	return w.denied(op, path, v.Rule, permission.WithOffer(p.RemedyOnDisk(ops, path, v, exists), permission.Offer(p, ops, path, "", v.Rule)))
 }
 
 func (w *work) denied(op sandboxpolicy.Op, path string, rule sandboxpolicy.Rule, remedy string) error {

@@ -11,8 +11,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandbox"
@@ -88,6 +90,46 @@ func (p *Permissions) String() string {
 	return strings.Join(parts, ", ")
 }
 
+// Offer is what a denial says to whoever can ask for more: the arguments that
+// would allow this one call, or "" where nothing does or nobody is asked. ops
+// are what was refused, on path (absolute and resolved, or "") or on the address
+// of a socket, and rule is what refused it.
+func Offer(policy *sandboxpolicy.Policy, ops []sandboxpolicy.Op, path, address string, rule sandboxpolicy.Rule) string {
+	if policy.Approvals() != "ask" {
+		return ""
+	}
+	g := policy.GrantFor(ops, path, address, rule, func(path string) bool {
+		_, err := os.Lstat(path)
+		return err == nil
+	})
+	p := Permissions{Preset: g.Preset, Network: string(g.Network)}
+	if g.Write != "" {
+		p.Write = []string{g.Write}
+	}
+	if g.Read != "" {
+		p.Read = []string{g.Read}
+	}
+	if p.none() || !utf8.ValidString(g.Write+g.Read) {
+		return ""
+	}
+	arguments, err := pipeline.MarshalValue(p)
+	if err != nil {
+		return ""
+	}
+	return "for this one call, if it is approved: the call again with sandbox_permissions " + arguments.String() + " and a justification"
+}
+
+// WithOffer is a remedy with the offer that stands beside it.
+func WithOffer(remedy, offer string) string {
+	switch {
+	case offer == "":
+		return remedy
+	case remedy == "":
+		return offer
+	}
+	return offer + "; for every call: " + remedy
+}
+
 // Listener asks about calls that want more than the policy gives. What it
 // decides about others is left to the listeners after it.
 func Listener(policy *sandboxpolicy.Policy) pipeline.PreExecute {
@@ -104,16 +146,11 @@ func Listener(policy *sandboxpolicy.Policy) pipeline.PreExecute {
 		if more.none() {
 			return next()
 		}
-		switch d := next().(type) {
-		case pipeline.Allow:
-			display := more.String()
-			if a.Justification != "" {
-				display += ": " + a.Justification
-			}
-			return pipeline.Ask{Reason: "sandbox_permissions beyond the policy: " + more.String(), DisplayReason: display, Grants: more}
-		default:
-			return d // refused or asked about for another reason: no grant on top
+		display := more.String()
+		if a.Justification != "" {
+			display += ": " + a.Justification
 		}
+		return pipeline.Ask{Reason: "sandbox_permissions beyond the policy: " + more.String(), DisplayReason: display, Grants: more}.Also(next())
 	}
 }
 
