@@ -45,6 +45,9 @@ func (c Content) Data() []byte {
 	return nil
 }
 
+// Len is how many bytes the text or the image has.
+func (c Content) Len() int { return len(c.text) }
+
 // MIMEType is an image's media type.
 func (c Content) MIMEType() string { return c.mime }
 

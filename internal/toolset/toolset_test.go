@@ -3,7 +3,10 @@ package toolset
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +16,7 @@ import (
 	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandboxpolicy"
+	"github.com/dshx/dshx/sessionlog"
 	"pgregory.net/rapid"
 )
 
@@ -300,40 +304,63 @@ func outcomes(t *testing.T, s *Set, ws string) []pipeline.Result {
 	return all
 }
 
-// What is kept of a call makes the card that its result made, byte for byte,
-// whichever way the call went.
-func TestCards_ReplayFromWhatIsKept(t *testing.T) {
-	s, ws := openT(t)
-	s.Scope.SetApprover(approval.Never{})
+// cardsOf are the cards of the results in the log at path, by the definitions of
+// the tools alone.
+func cardsOf(t *testing.T, path string) (cards []string) {
+	t.Helper()
 	tools := map[string]*pipeline.Tool{}
-	for _, tool := range definitions(t) { // others than those that were called
+	for _, tool := range definitions(t) {
 		tools[tool.Name()] = tool
 	}
-	codes, kinds := map[string]int{}, map[string]int{}
-	type kept struct {
-		Tool      string        `json:"tool"`
-		Arguments pipeline.JSON `json:"arguments,omitzero"`
-		pipeline.Shown
+	r, err := sessionlog.OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, r := range outcomes(t, s, ws) {
+	defer r.Close()
+	replay := sessionlog.NewReplay(func(name string) *pipeline.Tool { return tools[name] })
+	for {
+		line, err := r.Next()
+		if err == io.EOF {
+			return cards
+		}
+		if err != nil || line.Record == nil {
+			t.Fatalf("%v, %s line %d: %s", err, line.File, line.N, line.Problem)
+		}
+		e := replay.Event(line.Record)
+		if _, ok := line.Record.(*sessionlog.Result); ok {
+			cards = append(cards, pipeline.MarshalCard(e.Card).String())
+		}
+	}
+}
+
+// What a log has of a call makes the card that its result made, byte for byte,
+// whichever way the call went.
+func TestCards_ReplayFromTheLog(t *testing.T) {
+	s, ws := openT(t)
+	s.Scope.SetApprover(approval.Never{})
+	path := filepath.Join(filepath.Dir(ws), "log")
+	log, err := s.OpenLog(path, func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Record(log.Scope("main"), "test")
+	results := outcomes(t, s, ws)
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cards := cardsOf(t, path)
+	if len(cards) != len(results) {
+		t.Fatalf("%d results, %d cards", len(results), len(cards))
+	}
+	codes, kinds := map[string]int{}, map[string]int{}
+	for i, r := range results {
 		live := pipeline.MarshalCard(r.Card()).String()
-		line, err := pipeline.MarshalValue(kept{r.Name(), r.Args(), r.Shown()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var k kept
-		if err := line.Decode(&k); err != nil {
-			t.Fatalf("%v\n%s", err, line)
-		}
-		if replayed := pipeline.MarshalCard(pipeline.Present(tools[k.Tool], k.Tool, k.Arguments, k.Shown)).String(); replayed != live {
-			t.Errorf("%s %.200s\nlive     %.2000s\nreplayed %.2000s", r.Name(), r.Args(), live, replayed)
+		if cards[i] != live {
+			t.Errorf("%s %.200s\nlive     %.2000s\nreplayed %.2000s", r.Name(), r.Args(), live, cards[i])
 		}
 		kinds[kindOf(t, pipeline.MarshalCard(r.Card()))]++
 		if e := r.Failure(); e != nil {
 			codes[e.Code]++
-			if strings.Contains(line.String(), `"partial"`) || strings.Contains(line.String(), `"stdoutBytes"`) {
-				t.Errorf("a value is kept: %s", line)
-			}
 		}
 		if n := len(r.Meta().String()); n > 2*pipeline.MaxContent {
 			t.Errorf("%s %.100s: %d bytes of meta", r.Name(), r.Args(), n)
@@ -351,6 +378,76 @@ func TestCards_ReplayFromWhatIsKept(t *testing.T) {
 		if kinds[kind] == 0 {
 			t.Errorf("no card %s", kind)
 		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, member := range []string{`"partial":`, `"stdoutBytes":12`, `"value":`} { // of the value of bash, as whole or as it was cut off
+		if strings.Contains(string(text), member) {
+			t.Errorf("a value is in the log: %s", member)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "record testdata/session.log again")
+
+// A session that was recorded by an earlier dshx shows the cards that were shown
+// then.
+func TestCards_OfARecordedSession(t *testing.T) {
+	const golden = "testdata/session.log"
+	if *update {
+		recordSession(t, golden)
+	}
+	want, err := os.ReadFile("testdata/session.cards")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(cardsOf(t, golden), "\n") + "\n"; got != string(want) {
+		t.Errorf("replayed\n%s\nwant\n%s", got, want)
+	}
+}
+
+// recordSession makes a session and writes its log to path, and the cards that it
+// made live beside it.
+func recordSession(t *testing.T, path string) {
+	s, ws := openT(t)
+	s.Scope.SetApprover(approval.Never{})
+	temporary := filepath.Join(filepath.Dir(ws), "log")
+	log, err := s.OpenLog(temporary, func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := log.Scope("main")
+	s.Record(rec, "test")
+	elsewhere := func(text string) string { return strings.ReplaceAll(text, filepath.Dir(ws), "/home/me") }
+	var cards []string
+	for i, c := range [][2]string{
+		{"write", `{"file_path":"main.go","content":"package main\n\nfunc main() {\n\tprintln(\"hi\")\n}\n"}`},
+		{"read", `{"file_path":"main.go"}`}, {"edit", `{"file_path":"main.go","old_string":"hi","new_string":"bye"}`},
+		{"bash", `{"command":"cat main.go; echo no >&2; exit 3","description":"look at it"}`}, {"bash", `{"command":"printf '\\033[31mred\\033[0m <script>alert(1)</script>'"}`},
+		{"bash", `{"command":"kill -9 $$"}`}, {"bash", `{"command":"true","sandbox_permissions":{"network":"full"},"justification":"to see"}`},
+		{"list", `{}`}, {"glob", `{"pattern":"*.go"}`}, {"grep", `{"pattern":"bye"}`}, {"grep", `{"pattern":"main","output":"count"}`},
+		{"read", `{"file_path":"none"}`}, {"write", `{"file_path":"/etc/none","content":"x"}`}, {"edit", `{"file_path":"main.go"}`}, {"nosuch", `{}`},
+		{"bash", `{"command":"sleep 300","run_in_background":true}`}, {"job_list", `{}`}, {"job_kill", `{"job_id":"bash-1","reason":"enough"}`},
+	} {
+		r := s.Scope.Call(t.Context(), pipeline.Request{ID: fmt.Sprint(i + 1), Name: c[0], Args: []byte(c[1])})
+		cards = append(cards, elsewhere(pipeline.MarshalCard(r.Card()).String()))
+	}
+	rec.Preset("workspace-write", "read-only", "a person", nil)
+	rec.Note("roots", "the client's root /home/me/other is not the workspace")
+	s.EndJobs()
+	rec.End("all calls have ended")
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(temporary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(elsewhere(string(text))), 0o644),
+		os.WriteFile(strings.TrimSuffix(path, ".log")+".cards", []byte(strings.Join(cards, "\n")+"\n"), 0o644)); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,96 @@
+package sessionlog
+
+import (
+	"github.com/dshx/dshx/pipeline"
+)
+
+// Event is a record with what others have to say of it.
+type Event struct {
+	Record Record
+	// Call is the call that a Call, a Question, an Outcome or a Result is about;
+	// nil where the log doesn't have it any more.
+	Call *Call
+	// Question is what an Outcome answers.
+	Question *Question
+	// Card is of a Call that has no result yet, or of a Result: what an interface
+	// got to show when it happened.
+	Card pipeline.Card
+}
+
+// Replay makes events of records, in their order.
+type Replay struct {
+	tools func(name string) *pipeline.Tool
+	open  map[key]*pending
+	order []*pending
+}
+
+type key struct {
+	session string
+	number  int64
+}
+
+type pending struct {
+	call     *Call
+	question *Question
+	ended    bool
+}
+
+// NewReplay makes a replay. tools finds a tool by its name, nil where there is
+// none; cards need nothing of it but its definition.
+func NewReplay(tools func(name string) *pipeline.Tool) *Replay {
+	return &Replay{tools: tools, open: map[key]*pending{}}
+}
+
+// Event is the event of the next record.
+func (p *Replay) Event(r Record) Event {
+	e := Event{Record: r}
+	of := func(number int64) *pending {
+		at := p.open[key{r.Header().Session, number}]
+		if at == nil {
+			at = &pending{} // its beginning is in a part that is gone
+		}
+		e.Call, e.Question = at.call, at.question
+		return at
+	}
+	switch r := r.(type) {
+	case *Call:
+		at := &pending{call: r}
+		p.open[key{r.Session, r.Number}] = at
+		p.order = append(p.order, at)
+		e.Call = r
+		if t := p.tools(r.Tool); t != nil {
+			e.Card = t.PresentCall(r.Arguments)
+		} else {
+			e.Card = pipeline.Present(nil, r.Tool, r.Arguments, pipeline.Shown{})
+		}
+	case *Question:
+		of(r.Number).question = r
+		e.Question = r
+	case *Outcome:
+		of(r.Number)
+	case *Result:
+		of(r.Number).ended = true
+		var args pipeline.JSON
+		if e.Call != nil {
+			args = e.Call.Arguments
+		}
+		e.Card = pipeline.Present(p.tools(r.Tool), r.Tool, args, r.Shown())
+		delete(p.open, key{r.Session, r.Number})
+		// What has ended at the front is forgotten.
+		for len(p.order) > 0 && p.order[0].ended {
+			p.order = p.order[1:]
+		}
+	}
+	return e
+}
+
+// Unfinished are the calls that have no result: they run, or dshx was killed.
+func (p *Replay) Unfinished() []*Call {
+	var out []*Call
+	for _, at := range p.order {
+		if !at.ended {
+			out = append(out, at.call)
+		}
+	}
+	return out
+}
