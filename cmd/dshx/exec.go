@@ -17,12 +17,12 @@ func newExec() *cobra.Command {
 			if status, done := cli.ExecMain(args); done {
 				return statusError(status)
 			}
-			f, _, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines)
+			f, _, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines, cli.Log)
 			if err != nil {
 				return err
 			}
 			return serveLines(c, f)
 		},
-		ValidArgsFunction: completer(operands{max: 1 << 30}, false, cli.Shared, cli.Exec, cli.Lines),
+		ValidArgsFunction: completer(operands{max: 1 << 30}, false, cli.Shared, cli.Exec, cli.Lines, cli.Log),
 	}
 }

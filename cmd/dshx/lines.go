@@ -93,6 +93,12 @@ func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
 // serveLines is exec without a command.
 func serveLines(c *cobra.Command, f *cli.Flags) error {
 	set, err := openTools(c, f)
+	var endLog func(error)
+	if err == nil {
+		if endLog, err = openLog(c, f, set); err != nil {
+			_ = set.Close()
+		}
+	}
 	if err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(err.Error()))
 		_, exit := oneshot.Classify(err)
@@ -106,6 +112,7 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 		Scope: set.Scope, Unordered: f.Unordered, Ask: set.Asks(), Events: set.JobEvents, End: set.EndJobs,
 	})
 	closing := set.Close()
+	endLog(err)
 	var sig ended
 	switch {
 	case err == nil && closing == nil:
@@ -119,4 +126,33 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(err.Error()))
 	return statusError(exitFailed)
+}
+
+// openLog begins the session log of --log, if it is given. end ends it, after
+// the set has been closed; cause is why all ended, nil where all was done.
+func openLog(c *cobra.Command, f *cli.Flags, set *toolset.Set) (end func(cause error), err error) {
+	if f.Log == "" {
+		return func(error) {}, nil
+	}
+	say := func(text string) { fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(text)) }
+	signal.Ignore(unix.SIGXFSZ) // a write that fails says it
+	log, err := set.OpenLog(f.Log, say)
+	if err != nil {
+		return nil, err
+	}
+	if w := log.Warning(); w != "" {
+		say(w)
+	}
+	rec := log.Scope("main")
+	set.Record(rec, buildVersion())
+	return func(cause error) {
+		reason := "all calls have ended"
+		if cause != nil {
+			reason = cause.Error()
+		}
+		rec.End(reason)
+		if err := log.Close(); err != nil {
+			say(err.Error())
+		}
+	}, nil
 }

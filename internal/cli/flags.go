@@ -31,8 +31,9 @@ type Flags struct {
 	Quiet    bool
 	PassFD   []int
 
-	Unordered  bool // JSON lines: results as calls end
-	TypeScript bool // tools: their types
+	Unordered  bool   // JSON lines: results as calls end
+	Log        string // a session log; "" for none
+	TypeScript bool   // tools: their types
 
 	Help  bool
 	Ended bool // by "--": Parse only
@@ -163,6 +164,11 @@ var Exec = []Flag{
 // Lines are the further flags of exec without a command.
 var Lines = []Flag{
 	{"unordered", "", "tool calls: write results as calls end, not in the order of the calls", on(func(f *Flags) *bool { return &f.Unordered })},
+}
+
+// Log is the flag of every command that makes tool calls.
+var Log = []Flag{
+	{"log", "FILE", "tool calls: write a session log to FILE, where no command may write", str(func(f *Flags) *string { return &f.Log })},
 }
 
 // Tools are the flags of tools.
