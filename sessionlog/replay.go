@@ -15,6 +15,8 @@ type Event struct {
 	// Card is of a Call that has no result yet, or of a Result: what an interface
 	// got to show when it happened.
 	Card pipeline.Card
+	// Pending is the card that the Call of a Result had; nil without the Call.
+	Pending pipeline.Card
 }
 
 // Replay makes events of records, in their order.
@@ -31,6 +33,7 @@ type key struct {
 
 type pending struct {
 	call     *Call
+	card     pipeline.Card
 	question *Question
 	ended    bool
 }
@@ -59,17 +62,19 @@ func (p *Replay) Event(r Record) Event {
 		p.order = append(p.order, at)
 		e.Call = r
 		if t := p.tools(r.Tool); t != nil {
-			e.Card = t.PresentCall(r.Arguments)
+			at.card = t.PresentCall(r.Arguments)
 		} else {
-			e.Card = pipeline.Present(nil, r.Tool, r.Arguments, pipeline.Shown{})
+			at.card = pipeline.Present(nil, r.Tool, r.Arguments, pipeline.Shown{})
 		}
+		e.Card = at.card
 	case *Question:
 		of(r.Number).question = r
 		e.Question = r
 	case *Outcome:
 		of(r.Number)
 	case *Result:
-		of(r.Number).ended = true
+		at := of(r.Number)
+		at.ended, e.Pending = true, at.card
 		var args pipeline.JSON
 		if e.Call != nil {
 			args = e.Call.Arguments
