@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
@@ -27,7 +28,8 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	signal.Ignore(unix.SIGPIPE) // a write that fails says it
+	// A write that fails says it. Not ignored, which commands would inherit.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	go func() {
 		if s, ok := <-signals; ok {
 			cancel(ended{s.(unix.Signal)})
@@ -135,8 +137,9 @@ func openLog(c *cobra.Command, f *cli.Flags, set *toolset.Set) (end func(cause e
 		return func(error) {}, nil
 	}
 	say := func(text string) { fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(text)) }
-	signal.Ignore(unix.SIGXFSZ) // a write that fails says it
-	log, err := set.OpenLog(f.Log, say)
+	signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ) // as of SIGPIPE
+	var complained atomic.Bool
+	log, err := set.OpenLog(f.Log, func(text string) { complained.Store(true); say(text) })
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +154,7 @@ func openLog(c *cobra.Command, f *cli.Flags, set *toolset.Set) (end func(cause e
 			reason = cause.Error()
 		}
 		rec.End(reason)
-		if err := log.Close(); err != nil {
+		if err := log.Close(); err != nil && !complained.Load() {
 			say(err.Error())
 		}
 	}, nil

@@ -45,7 +45,7 @@ func TestDrawer(t *testing.T) {
 		{"a command that failed", result("bash", pipeline.TerminalCard{Title: "make", Output: "out\n", ExitCode: &three}, nil, "out\n[exit code 3]\n[denied write /x]"),
 			"16:04:03.506  bash  make  exit 3  1.5 s\n    out\n    [exit code 3]\n    [denied write /x]\n"},
 		{"one that a signal ended", result("bash", pipeline.TerminalCard{Title: "x", Signal: &kill}, nil, "[signal SIGKILL]"), "16:04:03.506  bash  x  SIGKILL  1.5 s\n    [signal SIGKILL]\n"},
-		{"one that was aborted", result("bash", pipeline.TerminalCard{Title: "x", Output: "so far\n"}, pipeline.Failf("ABORTED", "cancelled"), "so far\n"), "16:04:03.506  bash  x  ABORTED  1.5 s\n    cancelled\n    so far\n"},
+		{"one that was aborted", result("bash", pipeline.TerminalCard{Title: "x", Output: "so far\n", Signal: &kill}, pipeline.Failf("ABORTED", "cancelled"), "so far\n"), "16:04:03.506  bash  x  ABORTED  1.5 s\n    cancelled\n    so far\n"},
 		{"one that did not run", result("bash", pipeline.TerminalCard{Title: "x", Output: "no such directory"}, pipeline.Failf("FS_NOT_FOUND", "no such directory"), "no such directory"), "16:04:03.506  bash  x  FS_NOT_FOUND  1.5 s\n    no such directory\n"},
 		{"a change", result("edit", pipeline.DiffCard{Title: "Edit a", Diffs: []pipeline.FileDiff{{Path: "a", NewText: "b", Hunks: []pipeline.Hunk{{OldStart: 1, OldLines: 1, NewStart: 1, NewLines: 1, Lines: []string{"-a", "+b", " c"}}}}}}, nil, "edited"),
 			"16:04:03.506  edit  Edit a  1.5 s\n    @@ -1,1 +1,1 @@\n    -a\n    +b\n     c\n"},

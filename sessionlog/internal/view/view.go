@@ -165,6 +165,7 @@ func (it *Item) result(c pipeline.Card, r *sessionlog.Result) {
 		}
 	case pipeline.TerminalCard:
 		switch {
+		case r.Failure != nil: // that matters more than how the command went down
 		case c.Signal != nil:
 			it.Status, it.Style = *c.Signal, Bad
 		case c.ExitCode != nil:
