@@ -1,6 +1,9 @@
 package sessionlog
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/dshx/dshx/pipeline"
 )
 
@@ -22,8 +25,8 @@ type Event struct {
 // Replay makes events of records, in their order.
 type Replay struct {
 	tools func(name string) *pipeline.Tool
-	open  map[key]*pending
-	order []*pending
+	open  map[key]*pending // calls that have no result
+	begun int
 }
 
 type key struct {
@@ -35,7 +38,7 @@ type pending struct {
 	call     *Call
 	card     pipeline.Card
 	question *Question
-	ended    bool
+	order    int
 }
 
 // NewReplay makes a replay. tools finds a tool by its name, nil where there is
@@ -57,9 +60,9 @@ func (p *Replay) Event(r Record) Event {
 	}
 	switch r := r.(type) {
 	case *Call:
-		at := &pending{call: r}
+		p.begun++
+		at := &pending{call: r, order: p.begun}
 		p.open[key{r.Session, r.Number}] = at
-		p.order = append(p.order, at)
 		e.Call = r
 		if t := p.tools(r.Tool); t != nil {
 			at.card = t.PresentCall(r.Arguments)
@@ -73,29 +76,24 @@ func (p *Replay) Event(r Record) Event {
 	case *Outcome:
 		of(r.Number)
 	case *Result:
-		at := of(r.Number)
-		at.ended, e.Pending = true, at.card
+		e.Pending = of(r.Number).card
 		var args pipeline.JSON
 		if e.Call != nil {
 			args = e.Call.Arguments
 		}
 		e.Card = pipeline.Present(p.tools(r.Tool), r.Tool, args, r.Shown())
 		delete(p.open, key{r.Session, r.Number})
-		// What has ended at the front is forgotten.
-		for len(p.order) > 0 && p.order[0].ended {
-			p.order = p.order[1:]
-		}
 	}
 	return e
 }
 
-// Unfinished are the calls that have no result: they run, or dshx was killed.
+// Unfinished are the calls that have no result, in their order: they run, or dshx
+// was killed.
 func (p *Replay) Unfinished() []*Call {
-	var out []*Call
-	for _, at := range p.order {
-		if !at.ended {
-			out = append(out, at.call)
-		}
+	list := slices.SortedFunc(maps.Values(p.open), func(a, b *pending) int { return a.order - b.order })
+	out := make([]*Call, len(list))
+	for i, at := range list {
+		out[i] = at.call
 	}
 	return out
 }

@@ -129,6 +129,9 @@ func (s *Set) OpenLog(path string, complain func(string)) (*sessionlog.Log, erro
 func (s *Set) Record(rec *sessionlog.Recorder, version string) {
 	p := s.sandbox.Policy()
 	rec.Start(version, p.Preset(), p.Workspace(), s.sandbox.Enforcement())
+	for _, n := range s.Notices() {
+		rec.Note(n.Kind, n.Text)
+	}
 	s.rec.Store(rec)
 	rec.Attach(s.Scope)
 }
