@@ -8,12 +8,16 @@ import (
 // SecretMin is how long a secret is at least, in bytes.
 const SecretMin = 4
 
+// IsSecret reports a value that is enough to be a secret, where its name says that
+// it is one.
+func IsSecret(value string) bool { return len(value) >= SecretMin && !isSwitch(value) }
+
 // secrets are Policy.Secrets of lists of NAME=VALUE, each once, in no
 // particular order.
 func secrets(environs ...[]string) []string {
 	var out []string
 	add := func(s string) {
-		if len(s) >= SecretMin && !isSwitch(s) {
+		if IsSecret(s) {
 			out = append(out, s)
 		}
 	}

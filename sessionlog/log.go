@@ -1,14 +1,15 @@
 package sessionlog
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/dshx/dshx/sandboxpolicy"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -262,18 +263,10 @@ func (l *Log) write(line []byte) error {
 			l.torn = true
 		}
 	}
-	if e := (*os.PathError)(nil); asPath(err, &e) {
-		err = e.Err
+	if e := (*os.PathError)(nil); errors.As(err, &e) {
+		err = e.Err // the sentence names the file
 	}
 	return err
-}
-
-func asPath(err error, to **os.PathError) bool {
-	e, ok := err.(*os.PathError)
-	if ok {
-		*to = e
-	}
-	return ok
 }
 
 // rotate makes the file an older part. Where that can't be done the log goes on
@@ -285,7 +278,7 @@ func (l *Log) rotate() {
 	first := encode(&Continued{Head{Time: time.Now().UTC(), Session: l.session}}, l.mask)
 	next, err := l.at.rotate(l.file, l.o.Keep, first)
 	if err != nil {
-		if !strings.Contains(err.Error(), "no space left") { // which may pass
+		if !errors.Is(err, unix.ENOSPC) { // which may pass
 			l.fixed = true
 			l.o.Complain(fmt.Sprintf("the log %q can't be divided (%v); it goes on in one file", l.at.path, err))
 		}

@@ -19,17 +19,20 @@ const masked = "***"
 // itself.
 const minLine = 16
 
-// masker takes secrets out of texts. The zero value knows none.
+// masker takes secrets out of texts. The zero value knows none. It is for one
+// goroutine.
 type masker struct {
-	secrets  []string // long ones first
+	given    []string
+	secrets  []string // what is looked for, long ones first
 	replacer *strings.Replacer
+	learnt   int
 }
 
 // newMasker knows secrets, of those that are long enough. Of one that has several
 // lines each is a secret, too: results have lines one by one. So are the ways in
 // which messages and programs quote one.
 func newMasker(secrets []string) *masker {
-	m := &masker{}
+	m := &masker{given: secrets}
 	for _, s := range secrets {
 		s = strings.ToValidUTF8(s, "\uFFFD") // as texts are
 		quoted, escaped := strconv.Quote(s), encodedString(s)
@@ -133,12 +136,40 @@ func (m *masker) failure(e *pipeline.Error) *pipeline.Error {
 	return &pipeline.Error{Code: m.text(e.Code), Message: m.text(e.Message), Details: m.json(e.Details)}
 }
 
-// hides reports that a line shows no secret though all its strings are masked: one
-// that is itself written like JSON may be made up by what stands between them.
-func (m *masker) hides(line string) bool {
-	return !slices.ContainsFunc(m.secrets, func(s string) bool {
+// shows reports a secret in a line whose strings are all masked: one that is
+// itself written like JSON may be made up by what stands between them.
+func (m *masker) shows(line string) bool {
+	return slices.ContainsFunc(m.secrets, func(s string) bool {
 		return strings.ContainsAny(s, `"[]{}`) && strings.Contains(line, s)
 	})
+}
+
+// maxLearnt bounds the secrets that a masker learns.
+const maxLearnt = 1000
+
+// learn makes secrets of what arguments give to names that the policy calls those
+// of secrets: variables for a command, from here on.
+func (m *masker) learn(args pipeline.JSON) {
+	dec := jsontext.NewDecoder(strings.NewReader(args.String()))
+	for {
+		tok, err := dec.ReadToken()
+		if err != nil {
+			return
+		}
+		kind, length := dec.StackIndex(dec.StackDepth())
+		if kind != '{' || length%2 == 0 || !sandboxpolicy.SecretName(tok.String()) || dec.PeekKind() != '"' {
+			continue
+		}
+		value, err := dec.ReadToken()
+		if err != nil {
+			return
+		}
+		if v := value.String(); m.learnt < maxLearnt && sandboxpolicy.IsSecret(v) && !slices.Contains(m.given, v) {
+			learnt := m.learnt + 1
+			*m = *newMasker(append(slices.Clip(m.given), v))
+			m.learnt = learnt
+		}
+	}
 }
 
 func (r *Start) mask(m *masker) {

@@ -176,3 +176,26 @@ func TestLog_MasksThePolicysSecrets(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A secret that a call hands to a command is one from then on.
+func TestLog_MasksWhatCallsNameSecret(t *testing.T) {
+	m := newMasker(nil)
+	args, err := pipeline.ParseJSON([]byte(`{"command":"env","env":{"GITHUB_TOKEN":"tok-en\u0021","WITH_AUTH":"true","EDITOR":"visible","n":{"PASSWORD":7}},"list":["MY_PIN","shown"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := string(encode(&Note{Text: "tok-en!"}, m))
+	line := string(encode(&Call{Arguments: args}, m))
+	after := string(encode(&Note{Text: "tok-en! true visible shown"}, m))
+	if !strings.Contains(before, "tok-en!") || strings.Contains(line, "tok-en") || !strings.Contains(line, `"GITHUB_TOKEN":"***","WITH_AUTH":"true","EDITOR":"visible"`) ||
+		!strings.Contains(after, `"*** true visible shown"`) {
+		t.Errorf("%s%s%s", before, line, after)
+	}
+	for i := range 3 * maxLearnt {
+		args, _ := pipeline.ParseJSON(fmt.Appendf(nil, `{"A_TOKEN":"\"%d quoted"}`, i))
+		encode(&Call{Arguments: args}, m)
+	}
+	if n := len(m.secrets); n > 2*maxLearnt+2 {
+		t.Errorf("%d secrets are looked for", n)
+	}
+}

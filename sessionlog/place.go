@@ -139,6 +139,9 @@ func (p *place) part(n int) string {
 	return p.name + "." + strconv.Itoa(n)
 }
 
+// fresh is the name of a new file before it gets the log's.
+func (p *place) fresh() string { return p.name + ".new" }
+
 // judge refuses a place that commands may write: what is in such a log need
 // not have happened. Where a policy confines nothing there is no other place, so
 // that is not refused; warned reports it.
@@ -146,8 +149,12 @@ func (p *place) judge(policy *sandboxpolicy.Policy, keep int) (warned bool, err 
 	if policy.Full() {
 		return true, nil
 	}
+	names := []string{p.fresh()}
 	for n := range keep + 1 {
-		path := filepath.Join(filepath.Dir(p.path), p.part(n))
+		names = append(names, p.part(n))
+	}
+	for _, name := range names {
+		path := filepath.Join(filepath.Dir(p.path), name)
 		for _, op := range [...]sandboxpolicy.Op{sandboxpolicy.OpWrite, sandboxpolicy.OpCreate, sandboxpolicy.OpDelete, sandboxpolicy.OpRename} {
 			if v := policy.Verdict(op, path); v.Allow {
 				return false, &PlaceError{path, "would lie where commands may write (" + v.Rule.Text + "), so that they could change it: name a file elsewhere"}
@@ -258,7 +265,7 @@ func torn(f *os.File, size int64) bool {
 // returns the new file, which is locked before it has the log's name: at no moment
 // could another dshx take it. first is its first line.
 func (p *place) rotate(f *os.File, keep int, first []byte) (next *os.File, err error) {
-	fresh := p.name + ".new"
+	fresh := p.fresh()
 	_ = unix.Unlinkat(p.fd(), fresh, 0) // of a rotation that was cut off
 	fd, err := unix.Openat(p.fd(), fresh, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {

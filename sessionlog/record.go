@@ -200,11 +200,13 @@ func blank(kind string) Record {
 // can't be written takes the place of a note about that.
 func encode(r Record, m *masker) []byte {
 	h := *r.Header()
+	if c, ok := r.(*Call); ok {
+		m.learn(c.Arguments)
+	}
 	r.mask(m)
-	*r.Header() = h // it has none
 	r.Header().V, r.Header().Type = Version, r.kind()
 	line, err := pipeline.MarshalValue(r)
-	if err == nil && m.hides(line.String()) {
+	if err == nil && !m.shows(line.String()) {
 		return append([]byte(line.String()), '\n')
 	}
 	why := "a record " + r.kind() + " is withheld: it holds a secret in a way that can't be masked"
