@@ -35,7 +35,8 @@ type Options struct {
 	// called by the goroutine that writes.
 	Complain func(string)
 
-	write func(f *os.File, line []byte) (int, error) // nil: f.Write
+	write  func(f *os.File, line []byte) (int, error) // nil: f.Write
+	queued int                                        // 0: maxQueued
 }
 
 // Log is a log that is being written, by this process alone. It may be used
@@ -88,6 +89,9 @@ func Open(path string, policy *sandboxpolicy.Policy, o Options) (*Log, error) {
 	}
 	if o.Complain == nil {
 		o.Complain = func(string) {}
+	}
+	if o.queued == 0 {
+		o.queued = maxQueued
 	}
 	if o.write == nil {
 		o.write = (*os.File).Write
@@ -144,7 +148,7 @@ func (l *Log) put(scope string, r Record, bytes int, number *int64) time.Time {
 	}
 	switch bytes += 1 << 10; {
 	case l.closed:
-	case l.bytes+bytes > maxQueued && l.bytes > 0:
+	case l.bytes+bytes > l.o.queued && l.bytes > 0:
 		l.lost++
 	default:
 		l.bytes += bytes

@@ -145,7 +145,7 @@ func (m *masker) shows(line string) bool {
 }
 
 // maxLearnt bounds the secrets that a masker learns.
-const maxLearnt = 1000
+const maxLearnt = 250
 
 // learn makes secrets of what arguments give to names that the policy calls those
 // of secrets: variables for a command, from here on.

@@ -149,10 +149,11 @@ func (p *place) judge(policy *sandboxpolicy.Policy, keep int) (warned bool, err 
 	if policy.Full() {
 		return true, nil
 	}
-	names := []string{p.fresh()}
+	var names []string
 	for n := range keep + 1 {
 		names = append(names, p.part(n))
 	}
+	names = append(names, p.fresh())
 	for _, name := range names {
 		path := filepath.Join(filepath.Dir(p.path), name)
 		for _, op := range [...]sandboxpolicy.Op{sandboxpolicy.OpWrite, sandboxpolicy.OpCreate, sandboxpolicy.OpDelete, sandboxpolicy.OpRename} {
