@@ -311,7 +311,7 @@ func TestRotation(t *testing.T) {
 	}
 	got := kinds(linesT(t, path))
 	got = strings.NewReplacer(text, "", strings.Repeat("y", 5000), "").Replace(got)
-	if want := "(the records before are gone: " + path + ".3 is not there) continued 8 continued big continued last"; got != want {
+	if want := "(the records before are gone, with the parts of the log that had them) continued 8 continued big continued last"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	// Without older parts there is one file.
@@ -356,6 +356,21 @@ func TestRotation_CutOff(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
 		t.Errorf("%v", entries)
+	}
+	// Again, where there is an older part: it can be read as it is, and afterwards.
+	if err := errors.Join(os.Rename(path+".1", path+".2"), os.Link(path, path+".1")); err != nil {
+		t.Fatal(err)
+	}
+	if got := kinds(linesT(t, path)); got != "first continued second" {
+		t.Error(got)
+	}
+	for i, want := range []string{" third", " third continued fourth", " third continued fourth continued fifth"} {
+		l = openT(t, path, Options{MaxBytes: []int64{1000, 100, 100}[i]})
+		l.Scope("a").Note("n", []string{"third", "fourth", "fifth"}[i])
+		_ = l.Close()
+		if got := kinds(linesT(t, path)); got != "first continued second"+want {
+			t.Errorf("%d: %s", i, got)
+		}
 	}
 }
 

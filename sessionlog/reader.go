@@ -63,7 +63,7 @@ func OpenReader(path string) (*Reader, error) {
 		return nil, err
 	}
 	if !whole {
-		r.gone = "the records before are gone: " + r.name(len(r.parts)) + " is not there"
+		r.gone = "the records before are gone, with the parts of the log that had them"
 	}
 	return r, nil
 }
@@ -81,7 +81,7 @@ func (r *Reader) chain(after *part) (parts []*part, whole bool, err error) {
 			return parts, true, nil
 		case err == errGone && try >= 3: // it doesn't only get its next name
 			return parts, false, nil
-		case err != errGone && err != errMoved || try >= 1000:
+		case err != errGone:
 			return nil, false, err
 		}
 		for _, p := range parts {
@@ -96,19 +96,28 @@ var errGone = errors.New("gone")
 
 // look opens parts from the newest on, as chain does, once.
 func (r *Reader) look(after *part) (parts []*part, err error) {
+	missing := 0
 	for n := 0; n <= maxParts; n++ {
 		p, err := openPart(r.name(n))
+		if err == nil {
+			missing = 0
+		}
 		switch {
 		case err != nil && n == 0:
 			return nil, err
 		case err != nil:
-			return parts, errGone
+			// One number is free while the parts move on, and after that was cut off.
+			if missing++; missing > 1 {
+				return parts, errGone
+			}
+			continue
 		case after != nil && p.same(after):
 			p.close()
 			return parts, nil
-		case len(parts) > 0 && p.same(parts[0]): // it has got its next name since
+		case len(parts) > 0 && p.same(parts[0]):
+			// It has got its next name since, or has both since a rotation that was cut off.
 			p.close()
-			return parts, errMoved
+			continue
 		}
 		parts = append([]*part{p}, parts...)
 		if !p.continued() {
