@@ -77,18 +77,29 @@ func (r *Reader) chain(after *part) (parts []*part, whole bool, err error) {
 	for try := 0; ; try++ {
 		parts, err := r.look(after)
 		switch {
+		case err != nil && err != errGone:
+			return nil, false, err
+		case r.moved(parts) && try < 1000: // the numbers have changed while they were looked at
 		case err == nil:
 			return parts, true, nil
-		case err == errGone && try >= 3: // it doesn't only get its next name
+		case try >= 3: // it doesn't only get its next name
 			return parts, false, nil
-		case err != errGone:
-			return nil, false, err
 		}
 		for _, p := range parts {
 			p.close()
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// moved reports that the newest part isn't the newest any more.
+func (r *Reader) moved(parts []*part) bool {
+	if len(parts) == 0 {
+		return false
+	}
+	now, err := os.Stat(r.path)
+	was, err2 := parts[len(parts)-1].f.Stat()
+	return err == nil && err2 == nil && !os.SameFile(now, was)
 }
 
 // errGone is a part that is missing.
@@ -115,7 +126,7 @@ func (r *Reader) look(after *part) (parts []*part, err error) {
 			p.close()
 			return parts, nil
 		case len(parts) > 0 && p.same(parts[0]):
-			// It has got its next name since, or has both since a rotation that was cut off.
+			// It has both names since a rotation that was cut off.
 			p.close()
 			continue
 		}
