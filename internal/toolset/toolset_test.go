@@ -365,6 +365,11 @@ func TestCards_ReplayFromTheLog(t *testing.T) {
 		if n := len(r.Meta().String()); n > 2*pipeline.MaxContent {
 			t.Errorf("%s %.100s: %d bytes of meta", r.Name(), r.Args(), n)
 		}
+		if tool := s.Scope.Lookup(r.Name()); tool != nil {
+			if n := len(pipeline.MarshalCard(tool.PresentCall(r.Args())).String()); n > 3*pipeline.MaxContent {
+				t.Errorf("%s %.100s: a pending card of %d bytes", r.Name(), r.Args(), n)
+			}
+		}
 		if n := len(live); n > 3*pipeline.MaxContent {
 			t.Errorf("%s %.100s: a card of %d bytes", r.Name(), r.Args(), n)
 		}
