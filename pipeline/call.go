@@ -29,6 +29,7 @@ type Call struct {
 	frozen *Result // once there is one
 	grants JSON    // set between approval and guards, by the pipeline alone
 	nested atomic.Int64
+	begun  atomic.Bool
 	ended  atomic.Bool
 }
 

@@ -1,8 +1,9 @@
 package pipeline
 
 // A Card is what an interface for people shows of a call: before its result is
-// there (PresentCall) and after (PresentResult). Making one does no I/O and
-// reads no clock and no state, so that a log replays to the same cards.
+// there (PresentCall) and after (Present). Making one does no I/O and reads no
+// clock and no state, and is given nothing that a log doesn't keep, so that a
+// log replays to the same cards.
 //
 // The kinds are GenericCard, TerminalCard, DiffCard, ReadCard, SearchCard and
 // WebCard. The last three come only after a result.
@@ -125,6 +126,36 @@ func MarshalCard(c Card) JSON {
 		return JSON{`{"card":"generic",` + j.text[1:]}
 	}
 	return JSON{`{"card":"` + c.card() + `",` + j.text[1:]}
+}
+
+// Shown is how a call ended, as far as presentation knows and a log keeps: no
+// value, whole or partial. A call's own result gives one (Result.Shown), and so
+// does what was written down of it.
+type Shown struct {
+	Failure *Error    `json:"error,omitzero"` // nil for a success; its details have no member "partial"
+	Content []Content `json:"content"`        // what a model read
+	Meta    JSON      `json:"meta,omitzero"`  // of the tool's Spec.Meta
+}
+
+// OK reports success.
+func (s Shown) OK() bool { return s.Failure == nil }
+
+// Decode stores the meta in what into points to. It reports false where there
+// is none, or one of another shape: an older version's.
+func (s Shown) Decode(into any) bool {
+	return !s.Meta.IsZero() && s.Meta.text != "null" && s.Meta.Decode(into) == nil
+}
+
+// Present is the card of a call that has ended, live and from a log. tool is
+// the one of that name, or nil where there is none any more. It is total.
+func Present(tool *Tool, name string, args JSON, s Shown) Card {
+	// A call that reached no tool shows none, though one of this name may be
+	// there for others.
+	if tool == nil || s.Failure != nil && s.Failure.Code == CodeUnknownTool {
+		return genericCard(name)
+	}
+	s.Failure = s.Failure.kept()
+	return tool.presentEnd(args, s)
 }
 
 // genericCard is the card of a tool that gives none, or whose function failed.

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Content is one block of what a model reads: text, or an image.
@@ -42,6 +44,9 @@ func (c Content) Data() []byte {
 	}
 	return nil
 }
+
+// Len is how many bytes the text or the image has.
+func (c Content) Len() int { return len(c.text) }
 
 // MIMEType is an image's media type.
 func (c Content) MIMEType() string { return c.mime }
@@ -100,4 +105,31 @@ func (c Content) MarshalJSON() ([]byte, error) {
 	}
 	j, err := MarshalValue(v)
 	return []byte(j.text), err
+}
+
+// UnmarshalJSON takes what MarshalJSON gives. A block of another type has no
+// text and no data.
+func (c *Content) UnmarshalJSON(data []byte) error {
+	var v struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+		Data string `json:"data"`
+		MIME string `json:"mimeType"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	switch v.Type {
+	case "text":
+		*c = Text(v.Text)
+	case "image":
+		raw, err := base64.StdEncoding.DecodeString(v.Data)
+		if err != nil {
+			return err
+		}
+		*c = Image(raw, v.MIME)
+	default:
+		*c = Content{typ: v.Type}
+	}
+	return nil
 }

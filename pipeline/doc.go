@@ -9,7 +9,8 @@
 // A tool is defined once, with typed arguments and a typed value (Define), and
 // registered in a Scope. Policy is attached to scopes: listeners that allow,
 // deny, cancel or ask; guards, which can only deny; wrappers around the body;
-// listeners for what came out of it; and observers of the result.
+// listeners for what came out of it; and observers of calls, of questions and
+// their answers, and of results.
 //
 //	root := pipeline.New(pipeline.Options{})
 //	echo, err := pipeline.Define(pipeline.Spec[EchoArgs, EchoValue]{Name: "echo", …})

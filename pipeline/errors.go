@@ -50,6 +50,15 @@ func (e *Error) short() *Error {
 	return &Error{e.Code, cutText(e.Message, maxMessage), e.Details}
 }
 
+// kept is e as presentation gets it and a log keeps it: what the tool had of its
+// value stays out. nil for nil.
+func (e *Error) kept() *Error {
+	if e == nil {
+		return nil
+	}
+	return &Error{e.Code, e.Message, withoutMember(e.Details, partialMember)}
+}
+
 // Failf makes an Error without details.
 func Failf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}

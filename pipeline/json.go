@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -107,4 +108,41 @@ func MarshalValue(v any) (JSON, error) {
 		return JSON{}, err
 	}
 	return JSON{string(data)}, nil
+}
+
+// withoutMember is an object without one of its members, no value where nothing
+// is left; and anything else as it is.
+func withoutMember(j JSON, name string) JSON {
+	if j.text == "" || j.text[0] != '{' {
+		return j
+	}
+	dec := jsontext.NewDecoder(strings.NewReader(j.text))
+	var out []byte
+	found := false
+	for _, _ = dec.ReadToken(); dec.PeekKind() == '"'; {
+		key, err := dec.ReadToken()
+		if err != nil {
+			return j
+		}
+		member := key.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return j
+		}
+		if member == name {
+			found = true
+			continue
+		}
+		out = append(out, ',')
+		out, _ = jsontext.AppendQuote(out, member) // it was read, so it is UTF-8
+		out = append(append(out, ':'), value...)
+	}
+	switch {
+	case !found:
+		return j
+	case len(out) == 0:
+		return JSON{}
+	}
+	out[0] = '{'
+	return JSON{string(out) + "}"}
 }

@@ -21,6 +21,12 @@ type Result struct {
 // ID is the id of the call.
 func (r Result) ID() string { return r.id }
 
+// Name is the name that was called.
+func (r Result) Name() string { return r.name }
+
+// Args are the arguments; zero where they were no lossless JSON.
+func (r Result) Args() JSON { return r.args }
+
 // OK reports success.
 func (r Result) OK() bool { return r.failure == nil }
 
@@ -42,13 +48,13 @@ func (r Result) Content() []Content { return slices.Clone(r.content) }
 // Meta is what presentation needs beyond the content; zero where there is none.
 func (r Result) Meta() JSON { return r.meta }
 
-// Card is what an interface for people shows of the call now that it has ended.
-func (r Result) Card() Card {
-	if r.tool == nil {
-		return genericCard(r.name)
-	}
-	return r.tool.PresentResult(r.args, r)
+// Shown is what presentation gets of the result: all of it that is kept.
+func (r Result) Shown() Shown {
+	return Shown{Failure: r.failure.kept(), Content: r.Content(), Meta: r.meta}
 }
+
+// Card is what an interface for people shows of the call now that it has ended.
+func (r Result) Card() Card { return Present(r.tool, r.name, r.args, r.Shown()) }
 
 // MarshalJSON gives ok, value or error, content and meta, as the JSON-lines
 // protocol has them.

@@ -51,6 +51,7 @@ func (s *Scope) prepare(ctx context.Context, req Request) (*Call, *Error) {
 // has now.
 func (s *Scope) carryOut(c *Call, refused *Error) Result {
 	st, closed := s.stages()
+	st.begin(c)
 	switch {
 	case closed:
 		refused = Failf(CodeCancelled, "the scope of the call has ended")
@@ -150,6 +151,8 @@ func (st *stages) ask(ctx context.Context, c *Call, a Ask, by string) *Error {
 }
 
 func (st *stages) approve(ctx context.Context, q Question) (a Answer) {
+	answered := st.asking(q)
+	defer func() { answered(a) }() // however it ends: without an answer a is Unavailable
 	if st.approver == nil {
 		return Unavailable
 	}
@@ -291,7 +294,7 @@ func (st *stages) finish(c *Call, o Outcome) Result {
 	r = freeze(r)
 	c.frozen = &r
 	for _, l := range st.observers {
-		st.observe(c, l, r)
+		st.contained(c, "observer", l.name, func() { l.f(c, r) })
 	}
 	return r
 }
@@ -328,15 +331,6 @@ func (st *stages) finalize(c *Call, tool *Tool, r Result) (content []Content) {
 		}
 	}()
 	return tool.finalize(c, r.OK(), r.Content())
-}
-
-func (st *stages) observe(c *Call, l named[Observer], r Result) {
-	defer func() {
-		if p := recover(); p != nil {
-			st.fault(c, "observer", l.name, p)
-		}
-	}()
-	l.f(c, r)
 }
 
 func errorAs[T error](err error) (T, bool) {

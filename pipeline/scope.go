@@ -34,6 +34,8 @@ type Scope struct {
 	wrappers     []*named[Wrapper]
 	post         []*named[PostExecute]
 	observers    []*named[Observer]
+	calls        []*named[CallObserver]
+	questions    []*named[QuestionObserver]
 	approver     Approver
 	changed      []*func()
 }
@@ -177,6 +179,16 @@ func (s *Scope) Observe(name string, f Observer) (undo func()) {
 	return add(s, &s.observers, &named[Observer]{name, f}, false)
 }
 
+// ObserveCalls adds an observer of calls that begin.
+func (s *Scope) ObserveCalls(name string, f CallObserver) (undo func()) {
+	return add(s, &s.calls, &named[CallObserver]{name, f}, false)
+}
+
+// ObserveQuestions adds an observer of questions and their answers.
+func (s *Scope) ObserveQuestions(name string, f QuestionObserver) (undo func()) {
+	return add(s, &s.questions, &named[QuestionObserver]{name, f}, false)
+}
+
 // OnChange calls f after a change of what is visible in the scope, in no
 // particular goroutine.
 func (s *Scope) OnChange(f func()) (undo func()) {
@@ -277,6 +289,8 @@ func (s *Scope) stages() (_ *stages, closed bool) {
 		st.wrappers = gather(st.wrappers, at.wrappers)
 		st.post = gather(st.post, at.post)
 		st.observers = gather(st.observers, at.observers)
+		st.calls = gather(st.calls, at.calls)
+		st.questions = gather(st.questions, at.questions)
 		if at.approver != nil {
 			st.approver = at.approver
 		}

@@ -232,7 +232,7 @@ func TestPresentation_IsTotal(t *testing.T) {
 		}
 		return TerminalCard{Title: a.Text}
 	}
-	s.PresentResult = func(a echoArgs, r Result) Card { return ReadCard{Path: a.Text, Lines: []string{}} }
+	s.PresentResult = func(a echoArgs, _ Shown) Card { return ReadCard{Path: a.Text, Lines: []string{}} }
 	tool := defineT(t, s)
 	for args, want := range map[string]string{
 		`{"text":"a"}`:        `{"card":"terminal","title":"a","cwd":"","output":"","exitCode":null,"signal":null}`,
@@ -246,7 +246,7 @@ func TestPresentation_IsTotal(t *testing.T) {
 			t.Errorf("%s: %s", args, got)
 		}
 	}
-	if got := MarshalCard(tool.PresentResult(JSON{`{"text":"f"}`}, Result{})).String(); got != `{"card":"read","path":"f","offset":0,"lines":[],"totalLines":0,"lang":""}` {
+	if got := MarshalCard(Present(tool, tool.Name(), JSON{`{"text":"f"}`}, Shown{})).String(); got != `{"card":"read","path":"f","offset":0,"lines":[],"totalLines":0,"lang":""}` {
 		t.Errorf("%s", got)
 	}
 	for want, card := range map[string]Card{

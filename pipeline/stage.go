@@ -133,6 +133,16 @@ type PostExecute func(ctx context.Context, c *Call, r Result) PostDecision
 // changes nothing.
 type Observer func(c *Call, r Result)
 
+// CallObserver sees every call at the moment its turn has come, before any
+// policy. A call that is refused or cancelled before its body is one, too: each
+// begins once, and has one result after that.
+type CallObserver func(c *Call)
+
+// QuestionObserver sees a question before anybody is asked. What it returns, if
+// anything, is told the answer: once, whatever becomes of the call and of whoever
+// is asked.
+type QuestionObserver func(q Question) (answered func(Answer))
+
 // Approver asks somebody about one call.
 type Approver interface {
 	// Approve returns what was answered. It returns soon after ctx ends.
@@ -194,6 +204,8 @@ type stages struct {
 	wrappers  []named[Wrapper]
 	post      []named[PostExecute]
 	observers []named[Observer]
+	calls     []named[CallObserver]
+	questions []named[QuestionObserver]
 	approver  Approver
 	faults    []func(Fault)
 }
@@ -286,6 +298,41 @@ func refusal(by, reason string, info any) *Error {
 		Reason string `json:"reason"`
 		Info   any    `json:"info,omitzero"`
 	}{by, reason, info})
+}
+
+// begin tells of a call whose turn has come, once.
+func (st *stages) begin(c *Call) {
+	if c.begun.Swap(true) {
+		return
+	}
+	for _, l := range st.calls {
+		st.contained(c, "call-observer", l.name, func() { l.f(c) })
+	}
+}
+
+// asking tells of a question, and returns what tells of its answer.
+func (st *stages) asking(q Question) (answered func(Answer)) {
+	told := make([]func(Answer), len(st.questions))
+	for i, l := range st.questions {
+		st.contained(q.Call, "question-observer", l.name, func() { told[i] = l.f(q) })
+	}
+	return func(a Answer) {
+		for i, f := range told {
+			if f != nil {
+				st.contained(q.Call, "question-observer", st.questions[i].name, func() { f(a) })
+			}
+		}
+	}
+}
+
+// contained calls what changes nothing by failing.
+func (st *stages) contained(c *Call, stage, name string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, stage, name, p)
+		}
+	}()
+	f()
 }
 
 // fault tells who listens; a listener that fails is on its own.

@@ -25,8 +25,9 @@ type Spec[A, V any] struct {
 
 	// Render is what a model reads of a value. It is pure.
 	Render func(args A, value V) []Content
-	// Meta is data for presentation that neither value nor content have; nil
-	// for none. It is pure.
+	// Meta is what PresentResult needs beyond arguments and content; nil for
+	// none. It goes with every reply and into logs: what it has of texts is bounded
+	// as content is. It is pure.
 	Meta func(args A, value V) any
 	// ProjectContent replaces the rendered content by one that was prepared
 	// while the tool ran, before anybody judges it; nil leaves it.
@@ -46,9 +47,10 @@ type Spec[A, V any] struct {
 
 	// PresentCall and PresentResult give the cards; nil and a nil Card stand
 	// for the generic one. They are pure and get old and malformed arguments
-	// too, as far as these could be decoded.
+	// and metas too, as far as these could be decoded. Neither gets the value, which
+	// no log has.
 	PresentCall   func(args A) Card
-	PresentResult func(args A, r Result) Card
+	PresentResult func(args A, s Shown) Card
 
 	// DeferLoading asks a client to show the tool to a model only on demand.
 	DeferLoading bool
@@ -78,7 +80,7 @@ type Tool struct {
 	finalize      func(c *Call, ok bool, content []Content) []Content
 	safe          func(args JSON) bool
 	presentCall   func(args JSON) Card
-	presentResult func(args JSON, r Result) Card
+	presentResult func(args JSON, s Shown) Card
 }
 
 // validName reports a name of the form [a-z][a-z0-9_]{0,63}. Not a regexp: to
@@ -180,10 +182,11 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 		}
 		o := Outcome{value: j, content: spec.Render(args, value)}
 		if spec.Meta != nil {
-			if m := spec.Meta(args, value); m != nil {
-				if o.meta, err = MarshalValue(m); err != nil {
-					return Failure(Failf(CodeInternal, "the presentation data of %s can't be written as JSON: %v", t.name, err))
-				}
+			if o.meta, err = MarshalValue(spec.Meta(args, value)); err != nil {
+				return Failure(Failf(CodeInternal, "the presentation data of %s can't be written as JSON: %v", t.name, err))
+			}
+			if o.meta.text == "null" {
+				o.meta = JSON{} // nil, of whatever type
 			}
 		}
 		return o
@@ -235,12 +238,12 @@ func define[A, V any](spec Spec[A, V]) (*Tool, error) {
 		}
 		return spec.PresentCall(a)
 	}
-	t.presentResult = func(args JSON, r Result) Card {
+	t.presentResult = func(args JSON, s Shown) Card {
 		a, err := decode(args)
 		if err != nil || spec.PresentResult == nil {
 			return nil
 		}
-		return spec.PresentResult(a, r)
+		return spec.PresentResult(a, s)
 	}
 	return t, nil
 }
@@ -263,15 +266,18 @@ func defaultsOf(s *Schema) (JSON, error) {
 	return MarshalValue(m)
 }
 
+// partialMember is where details have what a body had produced of its value.
+const partialMember = "partial"
+
 // withPartial adds the member partial to details.
 func withPartial(details, partial JSON) JSON {
 	if details.IsZero() || details.text == "null" || details.text == "{}" {
-		return JSON{`{"partial":` + partial.text + `}`}
+		return JSON{`{"` + partialMember + `":` + partial.text + `}`}
 	}
 	if details.text[0] != '{' {
 		return details
 	}
-	return JSON{`{"partial":` + partial.text + "," + details.text[1:]}
+	return JSON{`{"` + partialMember + `":` + partial.text + "," + details.text[1:]}
 }
 
 // Name is the name that calls use.
@@ -354,12 +360,12 @@ func (t *Tool) PresentCall(args JSON) (card Card) {
 	return card
 }
 
-// PresentResult is the card of a call that has ended. It is total.
-func (t *Tool) PresentResult(args JSON, r Result) (card Card) {
+// presentEnd is the tool's card of a call that has ended. It is total.
+func (t *Tool) presentEnd(args JSON, s Shown) (card Card) {
 	defer func() {
 		if recover() != nil || card == nil {
 			card = genericCard(t.Title())
 		}
 	}()
-	return t.presentResult(args, r)
+	return t.presentResult(args, s)
 }

@@ -298,7 +298,7 @@ func (b *builder) addEnv() error {
 			return &UsageError{"--env", err}
 		}
 	}
-	p.environ = e.list
+	p.environ, p.caller = e.list, b.req.Environ
 	return nil
 }
 
@@ -341,6 +341,7 @@ func (b *builder) nameEnv(e *environment, s, origin string) string {
 		}
 	}
 	e.set(name, val)
+	b.p.named = append(b.p.named, name+"="+val)
 	b.p.envRule = append(b.p.envRule, originString{name, origin})
 	return ""
 }

@@ -316,6 +316,8 @@ type Policy struct {
 
 	environ []string
 	envRule []originString
+	named   []string // NAME=VALUE, as commands got what a person named
+	caller  []string // Request.Environ
 	limits  Limits
 	limOrg  [numLimits]string
 
@@ -394,6 +396,13 @@ func (p *Policy) GitDirs() []GitDir { return p.gitDirs }
 // Environ is the complete environment of a command, NAME=VALUE, without
 // duplicates.
 func (p *Policy) Environ() []string { return p.environ }
+
+// Secrets are what of the environment must not be written down: the values of
+// the caller's variables, and of those that a person named, whose name or value
+// says that they are secrets, and the passwords and tokens inside of such values.
+// What is too little to be a secret (SecretMin) is left out: it could not be told
+// from other text.
+func (p *Policy) Secrets() []string { return secrets(p.caller, p.named) }
 
 // Limits are the resource limits in force.
 func (p *Policy) Limits() Limits { return p.limits }

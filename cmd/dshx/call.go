@@ -27,7 +27,7 @@ What needs approval is asked at the terminal, where there is one. Exits 1 where
 the call fails. A command that exits non-zero is no failure.`,
 		Example: `  dshx call bash '{"command":"make test"}'
   dshx call --json grep '{"pattern":"func main","output":"count"}'`,
-	}, operands{min: 1, max: 2}, runCall, cli.JSON, cli.Shared)
+	}, operands{min: 1, max: 2}, runCall, cli.JSON, cli.Log, cli.Shared)
 }
 
 func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
@@ -48,12 +48,18 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	if err != nil {
 		return err
 	}
+	endLog, err := openLog(c, f, set)
+	if err != nil {
+		_ = set.Close()
+		return err
+	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
 	defer set.Approvals.Use(&approval.Terminal{})()
 	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
 	live := set.LiveJobs()
 	err = set.Close()
+	endLog(context.Cause(ctx))
 	if f.JSON {
 		line, e := pipeline.MarshalValue(jsonl.Reply("1", result))
 		if e != nil {

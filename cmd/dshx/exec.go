@@ -22,13 +22,13 @@ func newExec() *cobra.Command {
 				return statusError(status)
 			}
 			runtime.UnlockOSThread() // see internal/cli/early.go; a server needs no thread
-			f, _, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines)
+			f, _, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines, cli.Log)
 			if err != nil {
 				return err
 			}
 			return serveLines(c, f)
 		},
-		ValidArgsFunction: completer(operands{max: 1 << 30}, false, cli.Shared, cli.Exec, cli.Lines),
+		ValidArgsFunction: completer(operands{max: 1 << 30}, false, cli.Shared, cli.Exec, cli.Lines, cli.Log),
 	}
 }
 

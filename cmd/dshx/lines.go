@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
@@ -27,7 +28,8 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	signal.Ignore(unix.SIGPIPE) // a write that fails says it
+	// A write that fails says it. Not ignored, which commands would inherit.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	go func() {
 		if s, ok := <-signals; ok {
 			cancel(ended{s.(unix.Signal)})
@@ -93,6 +95,12 @@ func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
 // serveLines is exec without a command.
 func serveLines(c *cobra.Command, f *cli.Flags) error {
 	set, err := openTools(c, f)
+	var endLog func(error)
+	if err == nil {
+		if endLog, err = openLog(c, f, set); err != nil {
+			_ = set.Close()
+		}
+	}
 	if err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(err.Error()))
 		_, exit := oneshot.Classify(err)
@@ -106,6 +114,7 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 		Scope: set.Scope, Unordered: f.Unordered, Approvals: set.Approvals, Events: set.JobEvents, End: set.EndJobs,
 	})
 	closing := set.Close()
+	endLog(err)
 	var sig ended
 	switch {
 	case err == nil && closing == nil:
@@ -119,4 +128,34 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(err.Error()))
 	return statusError(exitFailed)
+}
+
+// openLog begins the session log of --log, if it is given. end ends it, after
+// the set has been closed; cause is why all ended, nil where all was done.
+func openLog(c *cobra.Command, f *cli.Flags, set *toolset.Set) (end func(cause error), err error) {
+	if f.Log == "" {
+		return func(error) {}, nil
+	}
+	say := func(text string) { fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(text)) }
+	signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ) // as of SIGPIPE
+	var complained atomic.Bool
+	log, err := set.OpenLog(f.Log, func(text string) { complained.Store(true); say(text) })
+	if err != nil {
+		return nil, err
+	}
+	if w := log.Warning(); w != "" {
+		say(w)
+	}
+	rec := log.Scope("main")
+	set.Record(rec, buildVersion())
+	return func(cause error) {
+		reason := "all calls have ended"
+		if cause != nil {
+			reason = cause.Error()
+		}
+		rec.End(reason)
+		if err := log.Close(); err != nil && !complained.Load() {
+			say(err.Error())
+		}
+	}, nil
 }

@@ -53,7 +53,7 @@ func home(t *testing.T) (home, ws string) {
 }
 
 func TestHelp_IsWhatTheGoldenFilesSay(t *testing.T) {
-	for _, topic := range []string{"", "exec", "policy", "policy show", "policy explain", "policy init", "doctor", "version", "completion", "help"} {
+	for _, topic := range []string{"", "exec", "policy", "policy show", "policy explain", "policy init", "log", "log show", "log html", "call", "doctor", "version", "completion", "help"} {
 		t.Run(topic, func(t *testing.T) {
 			args := strings.Fields(topic)
 			status, got, errs := dshx(append([]string{"help"}, args...)...)

@@ -46,8 +46,8 @@ func Complete(args []string, word string, interspersed bool, tables ...[]Flag) C
 			operands++
 			continue
 		}
-		name, _, inline := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-		if f := find(tables, name); f != nil && f.Value != "" && !inline {
+		typed, _, inline := strings.Cut(arg, "=")
+		if f := find(tables, typed); f != nil && f.Value != "" && !inline {
 			if i+1 == len(args) {
 				return f.values("")
 			}
@@ -58,7 +58,7 @@ func Complete(args []string, word string, interspersed bool, tables ...[]Flag) C
 		return Completion{Kind: KindOperand, Operand: operands}
 	}
 	if name, _, inline := strings.Cut(word, "="); inline {
-		if f := find(tables, strings.TrimPrefix(name, "--")); f != nil && f.Value != "" {
+		if f := find(tables, name); f != nil && f.Value != "" {
 			return f.values(name + "=")
 		}
 		return Completion{}
@@ -67,7 +67,7 @@ func Complete(args []string, word string, interspersed bool, tables ...[]Flag) C
 	for _, t := range tables {
 		for i := range t {
 			if t[i].Help != notYet {
-				c.Words = append(c.Words, "--"+t[i].Name+"\t"+t[i].Help)
+				c.Words = append(c.Words, t[i].written()+"\t"+t[i].Help)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func (f *Flag) values(prefix string) Completion {
 	switch f.Value {
 	case "DIR":
 		return Completion{Kind: KindDir}
-	case "FILE", "PATH|GLOB":
+	case "FILE", "OUT", "PATH|GLOB":
 		return Completion{Kind: KindFile}
 	}
 	switch {

@@ -23,7 +23,7 @@ not set the sandbox up or start the command, 126: not executable, 127: not
 found, 128+n: ended by signal n, 2: usage.
 
 Flags:
-` + Help(Shared, Exec, Lines)
+` + Help(Shared, Exec, Lines, Log)
 }
 
 // ExecMain is `dshx exec ARGS` with a command; it returns the exit status. It is
@@ -31,7 +31,7 @@ Flags:
 // tool calls come in as JSON lines, which somebody else serves; nor where the
 // policy has command rules, and rules is nil.
 func ExecMain(args []string, rules oneshot.Rules) (status int, done bool) {
-	f, argv, err := Parse(args, Shared, Exec, Lines)
+	f, argv, err := Parse(args, Shared, Exec, Lines, Log)
 	f.Request.Environ = os.Environ()
 	o := oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,
@@ -47,6 +47,9 @@ func ExecMain(args []string, rules oneshot.Rules) (status int, done bool) {
 	case len(argv) > 0:
 		if f.Unordered {
 			return oneshot.Fail(o, &sandboxpolicy.UsageError{Flag: "--unordered", Msg: "is for tool calls; it can't be given together with a command"}), true
+		}
+		if f.Log != "" {
+			return oneshot.Fail(o, &sandboxpolicy.UsageError{Flag: "--log", Msg: "is for tool calls; it can't be given together with a command"}), true
 		}
 		// The main goroutine's thread becomes the domain's.
 		runtime.LockOSThread()

@@ -31,21 +31,35 @@ type Flags struct {
 	Quiet    bool
 	PassFD   []int
 
-	Unordered  bool // JSON lines: results as calls end
-	TypeScript bool // tools: their types
+	Unordered  bool   // JSON lines: results as calls end
+	Log        string // a session log; "" for none
+	TypeScript bool   // tools: their types
 
 	Help  bool
 	Ended bool // by "--": Parse only
 
 	Check bool   // policy explain: a denial is status 1
 	Store string // policy init: "user" or "workspace"; "" prints
+
+	Follow bool   // log show: go on when the log does
+	Color  string // log show: auto, always or never; "" for auto
+	Out    string // log html: the file to write; "" for standard output
 }
 
 // A Flag is one flag: its name without dashes, the name of its value ("" for a
-// switch), what it does, and how it's set.
+// switch), what it does, and how it's set. A name of one letter is written with one
+// dash.
 type Flag struct {
 	Name, Value, Help string
 	Set               func(f *Flags, value string) error
+}
+
+// written is the flag as it is typed.
+func (f *Flag) written() string {
+	if len(f.Name) == 1 {
+		return "-" + f.Name
+	}
+	return "--" + f.Name
 }
 
 // str sets a value for which the empty string is no choice: in the Request it
@@ -167,6 +181,11 @@ var Lines = []Flag{
 	{"unordered", "", "tool calls: write results as calls end, not in the order of the calls", on(func(f *Flags) *bool { return &f.Unordered })},
 }
 
+// Log is the flag of every command that makes tool calls.
+var Log = []Flag{
+	{"log", "FILE", "tool calls: write a session log to FILE, where no command may write", str(func(f *Flags) *string { return &f.Log })},
+}
+
 // Tools are the flags of tools.
 var Tools = []Flag{
 	{"json", "", "print names, descriptions and schemas as JSON", on(func(f *Flags) *bool { return &f.JSON })},
@@ -251,11 +270,11 @@ func (f *Flags) parse(args []string, tables [][]Flag) (rest []string, ended bool
 		case len(arg) < 2 || arg[0] != '-':
 			return args, false, err
 		}
-		name, value, inline := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-		flag := find(tables, name)
+		typed, value, inline := strings.Cut(arg, "=")
+		flag := find(tables, typed)
 		args = args[1:]
-		if flag == nil || !strings.HasPrefix(arg, "--") {
-			wrong("", "unknown flag "+quote(arg)+DidYouMean("--", Nearest(name, names(tables)))+"; --help lists the flags, and -- ends them")
+		if flag == nil {
+			wrong("", "unknown flag "+quote(arg)+DidYouMean("--", Nearest(strings.TrimLeft(typed, "-"), names(tables)))+"; --help lists the flags, and -- ends them")
 			// With "--" still to come, what looks like an operand is its value.
 			if !inline && slices.Contains(args, "--") && !strings.HasPrefix(args[0], "-") {
 				args = args[1:]
@@ -264,26 +283,27 @@ func (f *Flags) parse(args []string, tables [][]Flag) (rest []string, ended bool
 		}
 		switch {
 		case flag.Value == "" && inline:
-			wrong("--"+name, "takes no value")
+			wrong(typed, "takes no value")
 			continue
 		case flag.Value != "" && !inline:
 			if len(args) == 0 {
-				wrong("--"+name, "needs a value ("+flag.Value+")")
+				wrong(typed, "needs a value ("+flag.Value+")")
 				continue
 			}
 			value, args = args[0], args[1:]
 		}
 		if e := flag.Set(f, value); e != nil {
-			wrong("--"+name, e.Error())
+			wrong(typed, e.Error())
 		}
 	}
 	return nil, false, err
 }
 
-func find(tables [][]Flag, name string) *Flag {
+// find is the flag that is typed so.
+func find(tables [][]Flag, typed string) *Flag {
 	for _, t := range tables {
 		for i := range t {
-			if t[i].Name == name {
+			if t[i].written() == typed {
 				return &t[i]
 			}
 		}
@@ -295,7 +315,7 @@ func names(tables [][]Flag) []string {
 	var out []string
 	for _, t := range tables {
 		for i := range t {
-			if t[i].Help != notYet {
+			if t[i].Help != notYet && len(t[i].Name) > 1 {
 				out = append(out, t[i].Name)
 			}
 		}
@@ -310,7 +330,7 @@ func Help(tables ...[]Flag) string {
 	var b strings.Builder
 	for _, t := range tables {
 		for _, f := range t {
-			left := "--" + f.Name
+			left := f.written()
 			if f.Value != "" {
 				left += " " + f.Value
 			}
@@ -334,3 +354,14 @@ var Explain = []Flag{{"check", "", "exit 1 where the policy denies", on(func(f *
 var Init = append([]Flag{
 	{"write", "user|workspace", "store it, unless one is there", oneOf(func(f *Flags, v string) { f.Store = v }, "user", "workspace")},
 }, slices.DeleteFunc(slices.Clone(Shared), func(f Flag) bool { return f.Name == "write" })...)
+
+// LogShow are the flags of log show.
+var LogShow = []Flag{
+	{"follow", "", "go on when the log does, until it is interrupted", on(func(f *Flags) *bool { return &f.Follow })},
+	{"color", "auto|always|never", "colours (default: auto, on a terminal, unless NO_COLOR is set)", oneOf(func(f *Flags, v string) { f.Color = v }, "auto", "always", "never")},
+}
+
+// LogHTML are the flags of log html.
+var LogHTML = []Flag{
+	{"o", "OUT", "write the page to OUT (default: standard output)", str(func(f *Flags) *string { return &f.Out })},
+}

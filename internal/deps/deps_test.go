@@ -93,6 +93,17 @@ var table = []row{
 	{importer: "./approval", imported: "./serve/...", reason: "front doors bring their answerers, or feed a Broker"},
 	{importer: "./internal/ttyprompt", imported: "./...", reason: "a question on a terminal is for any program"},
 
+	// The session log writes what the pipeline tells it, and knows none of the tools.
+	{importer: "./sessionlog/...", imported: "./tools/...", reason: "a card is made by the tool's definition, which it is given"},
+	{importer: "./sessionlog/...", imported: "./serve/...", reason: "every front door writes the same log"},
+	{importer: "./sessionlog/...", imported: "./sandbox/...", reason: "it asks the policy where it may lie, and enforces nothing"},
+	{importer: "./sessionlog/...", imported: "./internal/...", reason: "the package is for everybody's use"},
+	{importer: "./sessionlog/...", imported: "os/exec", reason: "it runs nothing"},
+	{importer: "./sessionlog/...", imported: "net", reason: "it connects to nothing"},
+	{importer: "./sessionlog/...", imported: "crypto/...", reason: "its package initialisation would delay exec (ADR 0008)"},
+	{importer: "./pipeline", imported: "./sessionlog/...", reason: "who observes is none of its business"},
+	{importer: "./jobs", imported: "./sessionlog/...", reason: "who observes is none of its business"},
+
 	// One mechanism each, joined by sandbox alone: see TestMechanisms_DoNotKnowEachOther.
 	{importer: "./sandbox/internal/seccomp", imported: "./sandboxpolicy", reason: "a filter is made from options; it knows no policy"},
 	{importer: "./sandbox/internal/spawn", imported: "./sandboxpolicy", reason: "a start is a list of system calls; it knows no policy"},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dshx/dshx/approval"
@@ -17,6 +18,7 @@ import (
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/dshx/dshx/sandboxpolicy"
+	"github.com/dshx/dshx/sessionlog"
 	"github.com/dshx/dshx/tools/bash"
 	"github.com/dshx/dshx/tools/fs"
 	jobtools "github.com/dshx/dshx/tools/jobs"
@@ -48,6 +50,7 @@ type Set struct {
 	spills  spills
 	store   string
 	endJobs func() error
+	rec     atomic.Pointer[sessionlog.Recorder]
 }
 
 // Open puts the policy of a request in force and registers the tools.
@@ -86,7 +89,11 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 			return s, err
 		}
 	}
-	if s.jobs, err = jobs.New(jobs.Options{Dir: s.store}); err != nil {
+	if s.jobs, err = jobs.New(jobs.Options{Dir: s.store, Log: func(e jobs.End) {
+		if rec := s.rec.Load(); rec != nil {
+			rec.JobEnded(e)
+		}
+	}}); err != nil {
 		return s, err
 	}
 	s.endJobs = sync.OnceValue(func() error {
@@ -117,6 +124,27 @@ func Open(req sandboxpolicy.Request, o Options) (s *Set, err error) {
 
 // Notices are what the policy and its enforcement have to tell.
 func (s *Set) Notices() []sandboxpolicy.Notice { return s.sandbox.Notices() }
+
+// OpenLog opens a session log for calls under the set's policy. complain is told
+// in one sentence what keeps records from being written.
+//
+// Errors: *sessionlog.PlaceError.
+func (s *Set) OpenLog(path string, complain func(string)) (*sessionlog.Log, error) {
+	return sessionlog.Open(path, s.sandbox.Policy(), sessionlog.Options{Complain: complain})
+}
+
+// Record has everything that happens in the set written down by rec, beginning
+// with what is in force. The ends of jobs come as late as Close, so rec's own End
+// is for after that.
+func (s *Set) Record(rec *sessionlog.Recorder, version string) {
+	p := s.sandbox.Policy()
+	rec.Start(version, p.Preset(), p.Workspace(), s.sandbox.Enforcement())
+	for _, n := range s.Notices() {
+		rec.Note(n.Kind, n.Text)
+	}
+	s.rec.Store(rec)
+	rec.Attach(s.Scope)
+}
 
 // JobEvents writes {"event":"job","job":…} when a job has ended, until stop.
 func (s *Set) JobEvents(write func(event any)) (stop func()) {

@@ -209,7 +209,7 @@ func TestServe_PanicOfATool(t *testing.T) {
 			}
 			return nil
 		},
-		PresentResult: func(a sayArgs, _ pipeline.Result) pipeline.Card { boom(""); return nil }})
+		PresentResult: func(a sayArgs, _ pipeline.Shown) pipeline.Card { boom(""); return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

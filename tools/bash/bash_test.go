@@ -438,7 +438,7 @@ func TestCancel_KeepsWhatThereIs(t *testing.T) {
 	if p := marked(mark(t)); len(p) > 0 {
 		t.Errorf("%v live", p)
 	}
-	if c, ok := w.tool.PresentResult(pipeline.JSON{}, r).(pipeline.TerminalCard); ok {
+	if c, ok := pipeline.Present(w.tool, "bash", pipeline.JSON{}, r.Shown()).(pipeline.TerminalCard); ok {
 		t.Errorf("a card without arguments: %+v", c)
 	}
 }
@@ -712,13 +712,13 @@ func TestCards(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	r := w.raw(context.Background(), args.String(), nil)
-	c, ok := w.tool.PresentResult(args, r).(pipeline.TerminalCard)
+	c, ok := pipeline.Present(w.tool, "bash", args, r.Shown()).(pipeline.TerminalCard)
 	if !ok || c.Output != "out\nerr\n" || c.Cwd != "/" || *c.ExitCode != 3 || c.Signal != nil {
 		t.Errorf("%+v", c)
 	}
 	for _, bad := range []string{`{"command":7}`, `{}`, `{"command":"x","old":1}`} {
 		j, _ := pipeline.ParseJSON([]byte(bad))
-		if w.tool.PresentCall(j) == nil || w.tool.PresentResult(j, r) == nil {
+		if w.tool.PresentCall(j) == nil || pipeline.Present(w.tool, "bash", j, r.Shown()) == nil {
 			t.Error("no card")
 		}
 	}

@@ -29,12 +29,47 @@ func render(a Args, v Value) []pipeline.Content {
 		}
 		return []pipeline.Content{pipeline.Text(text + "]")}
 	}
-	text := plain.Fit(maxContent, plain.Text(v.Stdout, v.Encoding == result.Base64), plain.Text(v.Stderr, v.Encoding == result.Base64),
-		plain.Limit(strings.Join(facts(v), "\n"), maxFacts))
+	out, errs := streams(v)
+	text := plain.Fit(maxContent, out, errs, factsText(v))
 	if text == "" {
-		text = "[no output]"
+		text = noOutput
 	}
 	return []pipeline.Content{pipeline.Text(text)}
+}
+
+// noOutput is the content of a command that there is nothing to tell of.
+const noOutput = "[no output]"
+
+// streams are the command's output as a model reads it.
+func streams(v Value) (stdout, stderr string) {
+	return plain.Text(v.Stdout, v.Encoding == result.Base64), plain.Text(v.Stderr, v.Encoding == result.Base64)
+}
+
+func factsText(v Value) string { return plain.Limit(strings.Join(facts(v), "\n"), maxFacts) }
+
+// meta is what a card needs beyond arguments and content.
+type meta struct {
+	Cwd      string  `json:"cwd"`
+	ExitCode *int    `json:"exitCode"`
+	Signal   *string `json:"signal"`
+	JobID    string  `json:"jobId,omitzero"` // in the background only
+	// Facts are what the content has behind the output: that is all of it but
+	// these, and isn't here a second time.
+	Facts string `json:"facts,omitzero"`
+}
+
+// presentationMeta is a value's meta.
+func presentationMeta(_ Args, v Value) any {
+	m := meta{Cwd: v.Cwd, JobID: v.JobID}
+	if v.Ended != nil {
+		m.ExitCode, m.Signal, m.Facts = v.ExitCode, v.Signal, factsText(v)
+		if m.Facts == "" {
+			if out, errs := streams(v); out == "" && errs == "" {
+				m.Facts = noOutput
+			}
+		}
+	}
+	return m
 }
 
 // facts are lines about how the command ended.
@@ -120,30 +155,26 @@ func presentCall(a Args) pipeline.Card {
 }
 
 // presentResult is the card of one that has ended.
-func presentResult(a Args, r pipeline.Result) pipeline.Card {
+func presentResult(a Args, s pipeline.Shown) pipeline.Card {
 	c := pipeline.TerminalCard{Title: label(&a), Cwd: a.Workdir}
-	var v Value
-	if e := r.Failure(); e != nil {
-		var d struct {
-			Partial Value `json:"partial"`
-		}
-		if e.Details.IsZero() || e.Details.Decode(&d) != nil || d.Partial.Ended == nil {
-			c.Output = e.Message
-			return c
-		}
-		v = d.Partial
-	} else if r.Value().Decode(&v) != nil {
+	var m meta
+	switch {
+	case s.Decode(&m):
+	case s.OK():
 		return nil
-	}
-	c.Cwd = v.Cwd
-	if v.Ended == nil {
-		c.Output = "job " + v.JobID
+	default:
+		c.Output = s.Failure.Message
 		return c
 	}
-	out, errs := plain.Text(v.Stdout, v.Encoding == result.Base64), plain.Text(v.Stderr, v.Encoding == result.Base64)
-	if out != "" && errs != "" && !strings.HasSuffix(out, "\n") {
-		out += "\n"
+	c.Cwd, c.ExitCode, c.Signal = m.Cwd, m.ExitCode, m.Signal
+	if m.JobID != "" {
+		c.Output = "job " + m.JobID
+		return c
 	}
-	c.Output, c.ExitCode, c.Signal = out+errs, v.ExitCode, v.Signal
+	for _, block := range s.Content {
+		c.Output += block.Text()
+	}
+	// Content that somebody has replaced may lack the facts: all of it is shown.
+	c.Output = strings.TrimSuffix(c.Output, m.Facts)
 	return c
 }

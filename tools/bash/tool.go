@@ -145,6 +145,7 @@ func New(o Options) (*pipeline.Tool, error) {
 		Output:        output,
 		Execute:       t.execute,
 		Render:        render,
+		Meta:          presentationMeta,
 		PresentCall:   presentCall,
 		PresentResult: presentResult,
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/tools/fs/internal/diff"
 	"github.com/dshx/dshx/tools/fs/internal/text"
+	toolplain "github.com/dshx/dshx/tools/internal/plain"
 )
 
 const (
@@ -138,4 +139,54 @@ func (w *work) say(s string) {
 		s = s[:cut] + "\n[cut]"
 	}
 	w.putBeside(w.call, pipeline.Text(s))
+}
+
+// maxShown bounds the texts of a card, in bytes, all of one kind together: it is
+// a person's view of a result, as content is a model's.
+const maxShown = maxContent
+
+// fitting is how many of n texts have room in a card.
+func fitting(n int, text func(i int) string) int {
+	room := maxShown
+	for i := range n {
+		if room -= len(text(i)) + 1; room < 0 {
+			return i
+		}
+	}
+	return n
+}
+
+// cutter shortens texts for a card. The zero value has given nothing.
+type cutter struct{ given int }
+
+// text is s, its middle left out where there is no room for all of it.
+func (c *cutter) text(s string) string {
+	s = toolplain.Limit(s, maxShown-c.given)
+	c.given = min(c.given+len(s), maxShown)
+	return s
+}
+
+// pathsMeta is what a card needs of a list of paths.
+type pathsMeta struct {
+	Paths     []string `json:"paths"`
+	Total     int      `json:"total"`
+	Truncated bool     `json:"truncated"`
+}
+
+// pathsOf is the pathsMeta of n paths, of total that there are.
+func pathsOf(n int, path func(i int) string, total int, truncated bool) *pathsMeta {
+	kept := fitting(n, path)
+	m := &pathsMeta{Paths: make([]string, kept), Total: total, Truncated: truncated || kept < n}
+	for i := range m.Paths {
+		m.Paths[i] = path(i)
+	}
+	return m
+}
+
+func (m *pathsMeta) card() pipeline.Card {
+	card := pipeline.SearchCard{Shape: "paths", Truncated: m.Truncated, Total: m.Total, Files: make([]pipeline.SearchFile, len(m.Paths))}
+	for i, path := range m.Paths {
+		card.Files[i] = pipeline.SearchFile{Path: path, Matches: []pipeline.SearchMatch{}}
+	}
+	return card
 }

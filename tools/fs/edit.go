@@ -69,24 +69,22 @@ func (t *tools) defineEdit() (*pipeline.Tool, error) {
 		Execute:         t.edit,
 		Render:          renderEdit,
 		FinalizeContent: t.addContent,
-		Meta: func(_ EditArgs, v EditValue) any {
-			if v.meta == nil {
+		Meta:            func(_ EditArgs, v EditValue) any { return v.meta },
+		PresentCall:     pending,
+		PresentResult: func(a EditArgs, s pipeline.Shown) pipeline.Card {
+			var m changeMeta
+			switch {
+			case !s.OK():
+				return pending(a)
+			case !s.Decode(&m):
 				return nil
 			}
-			return v.meta
-		},
-		PresentCall: pending,
-		PresentResult: func(a EditArgs, r pipeline.Result) pipeline.Card {
-			var v EditValue
-			if !r.OK() || r.Value().Decode(&v) != nil {
-				return pending(a)
-			}
-			diffs, m := a.diffs(v.Path), metaOf(r)
+			diffs := a.diffs(m.Path)
 			if len(diffs) == 0 {
 				return nil
 			}
 			diffs[0].Hunks = m.Hunks // those of all edits together
-			return changeCard("Edit "+v.Path, diffs, m.Hunks)
+			return changeCard("Edit "+m.Path, diffs, m.Hunks)
 		},
 	})
 }
@@ -95,8 +93,10 @@ func (t *tools) defineEdit() (*pipeline.Tool, error) {
 func (a EditArgs) diffs(path string) []pipeline.FileDiff {
 	parts, _ := a.parts()
 	var diffs []pipeline.FileDiff
+	var room cutter
 	for _, e := range parts {
-		diffs = append(diffs, pipeline.FileDiff{Path: path, OldText: &e.Old, NewText: e.New, Hunks: []pipeline.Hunk{}})
+		old := room.text(e.Old)
+		diffs = append(diffs, pipeline.FileDiff{Path: path, OldText: &old, NewText: room.text(e.New), Hunks: []pipeline.Hunk{}})
 	}
 	return diffs
 }

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"github.com/dshx/dshx/pipeline"
 	"image"
 	"image/color"
 	"image/png"
@@ -172,7 +173,7 @@ func TestF6_12_EmptyLists(t *testing.T) {
 	for _, card := range []struct{ tool, args string }{{"read", `{"file_path":"empty"}`}, {"glob", `{"pattern":"none*"}`}, {"grep", `{"pattern":"none"}`}, {"list", `{}`}} {
 		tool := r.scope.Lookup(card.tool)
 		g := r.raw(card.tool, card.args)
-		if c := tool.PresentResult(mustJSON(t, card.args), g.r); strings.Contains(marshalCard(c), "null") {
+		if c := pipeline.Present(tool, card.tool, mustJSON(t, card.args), g.r.Shown()); strings.Contains(marshalCard(c), "null") {
 			t.Errorf("card of %s: %s", card.tool, marshalCard(c))
 		}
 	}

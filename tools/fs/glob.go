@@ -52,16 +52,18 @@ func (t *tools) defineGlob() (*pipeline.Tool, error) {
 		FinalizeContent: t.addContent,
 		Parallel:        true,
 		PresentCall:     pending,
-		PresentResult: func(a GlobArgs, r pipeline.Result) pipeline.Card {
-			var v GlobValue
-			if !r.OK() || r.Value().Decode(&v) != nil {
+		Meta: func(_ GlobArgs, v GlobValue) any {
+			return pathsOf(len(v.Paths), func(i int) string { return v.Paths[i] }, v.Total, v.Truncated)
+		},
+		PresentResult: func(a GlobArgs, s pipeline.Shown) pipeline.Card {
+			var m pathsMeta
+			switch {
+			case !s.OK():
 				return pending(a)
+			case !s.Decode(&m):
+				return nil
 			}
-			card := pipeline.SearchCard{Shape: "paths", Truncated: v.Truncated, Total: v.Total, Files: []pipeline.SearchFile{}}
-			for _, path := range v.Paths {
-				card.Files = append(card.Files, pipeline.SearchFile{Path: path, Matches: []pipeline.SearchMatch{}})
-			}
-			return card
+			return m.card()
 		},
 	})
 }

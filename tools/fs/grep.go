@@ -84,25 +84,53 @@ func (t *tools) defineGrep() (*pipeline.Tool, error) {
 		FinalizeContent: t.addContent,
 		Parallel:        true,
 		PresentCall:     pending,
-		PresentResult: func(a GrepArgs, r pipeline.Result) pipeline.Card {
-			var v GrepValue
-			if !r.OK() || r.Value().Decode(&v) != nil {
+		Meta:            metaOfGrep,
+		PresentResult: func(a GrepArgs, s pipeline.Shown) pipeline.Card {
+			var m grepMeta
+			switch {
+			case !s.OK():
 				return pending(a)
+			case !s.Decode(&m):
+				return nil
 			}
-			card := pipeline.SearchCard{Shape: "matches", Truncated: v.Truncated, Total: v.TotalMatches, Files: []pipeline.SearchFile{}}
-			for _, f := range v.Files {
-				found := pipeline.SearchFile{Path: f.Path, Matches: []pipeline.SearchMatch{}}
-				for _, m := range f.Matches {
-					found.Matches = append(found.Matches, pipeline.SearchMatch{Line: m.Line, Text: m.Text})
-				}
-				card.Files = append(card.Files, found)
-			}
-			if a.Output != "matches" {
-				card.Shape, card.Total = "paths", v.TotalFiles
+			card := pipeline.SearchCard{Shape: "paths", Truncated: m.Truncated, Total: m.Total, Files: m.Files}
+			if a.Output == "matches" {
+				card.Shape = "matches"
 			}
 			return card
 		},
 	})
+}
+
+// grepMeta is what a card shows of a search.
+type grepMeta struct {
+	Files     []pipeline.SearchFile `json:"files"`
+	Total     int                   `json:"total"` // matches; files with output files and count
+	Truncated bool                  `json:"truncated"`
+}
+
+func metaOfGrep(a GrepArgs, v GrepValue) any {
+	m := grepMeta{Files: []pipeline.SearchFile{}, Total: v.TotalFiles, Truncated: v.Truncated}
+	if a.Output == "matches" {
+		m.Total = v.TotalMatches
+	}
+	room := maxShown
+	for _, f := range v.Files {
+		if room -= len(f.Path) + 1; room < 0 {
+			m.Truncated = true
+			break
+		}
+		found := pipeline.SearchFile{Path: f.Path, Matches: []pipeline.SearchMatch{}}
+		for _, match := range f.Matches {
+			if room -= len(match.Text) + 1; room < 0 {
+				m.Truncated = true
+				break
+			}
+			found.Matches = append(found.Matches, pipeline.SearchMatch{Line: match.Line, Text: match.Text})
+		}
+		m.Files = append(m.Files, found)
+	}
+	return m
 }
 
 func (t *tools) grep(ctx context.Context, a GrepArgs, c *pipeline.Call) (v GrepValue, err error) {

@@ -50,6 +50,9 @@ type Entry struct {
 }
 
 func (t *tools) defineList() (*pipeline.Tool, error) {
+	pending := func(a ListArgs) pipeline.Card {
+		return pipeline.GenericCard{Title: "List " + text.Valid(a.Path), Kind: pipeline.KindRead, Locations: []pipeline.Location{{Path: a.Path}}}
+	}
 	return pipeline.Define(pipeline.Spec[ListArgs, ListValue]{
 		Name: "list", Title: "List directory", Description: strings.TrimSpace(listDescription),
 		Hints:           pipeline.Hints{ReadOnly: true, Idempotent: true},
@@ -57,25 +60,21 @@ func (t *tools) defineList() (*pipeline.Tool, error) {
 		Render:          renderList,
 		FinalizeContent: t.addContent,
 		Parallel:        true,
-		PresentCall: func(a ListArgs) pipeline.Card {
-			return pipeline.GenericCard{Title: "List " + text.Valid(a.Path), Kind: pipeline.KindRead, Locations: []pipeline.Location{{Path: a.Path}}}
+		Meta: func(_ ListArgs, v ListValue) any {
+			return pathsOf(len(v.Entries), func(i int) string { return v.Entries[i].Path }, v.Total, v.Truncated)
 		},
-		PresentResult: func(a ListArgs, r pipeline.Result) pipeline.Card {
-			var v ListValue
-			if !r.OK() || r.Value().Decode(&v) != nil {
-				return pipeline.GenericCard{Title: "List " + text.Valid(a.Path), Kind: pipeline.KindRead, Locations: []pipeline.Location{{Path: a.Path}}}
+		PresentCall: pending,
+		PresentResult: func(a ListArgs, s pipeline.Shown) pipeline.Card {
+			var m pathsMeta
+			switch {
+			case !s.OK():
+				return pending(a)
+			case !s.Decode(&m):
+				return nil
 			}
-			return entriesCard(v.Entries, v.Total, v.Truncated)
+			return m.card()
 		},
 	})
-}
-
-func entriesCard(entries []Entry, total int, truncated bool) pipeline.Card {
-	card := pipeline.SearchCard{Shape: "paths", Truncated: truncated, Total: total, Files: []pipeline.SearchFile{}}
-	for _, e := range entries {
-		card.Files = append(card.Files, pipeline.SearchFile{Path: e.Path, Matches: []pipeline.SearchMatch{}})
-	}
-	return card
 }
 
 func (t *tools) list(ctx context.Context, a ListArgs, c *pipeline.Call) (v ListValue, err error) {

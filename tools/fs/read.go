@@ -83,24 +83,52 @@ func (t *tools) defineRead() (*pipeline.Tool, error) {
 		FinalizeContent: t.addContent,
 		Parallel:        true,
 		PresentCall:     pending,
-		PresentResult: func(a ReadArgs, r pipeline.Result) pipeline.Card {
-			var v ReadValue
-			if !r.OK() || r.Value().Decode(&v) != nil {
+		Meta:            metaOfRead,
+		PresentResult: func(a ReadArgs, s pipeline.Shown) pipeline.Card {
+			var m readMeta
+			switch {
+			case !s.OK():
 				return pending(a)
-			}
-			switch v.Kind {
-			case "text":
-				card := pipeline.ReadCard{Path: v.Path, Offset: v.Offset, Lines: []string{}, TotalLines: *v.TotalLines, Lang: language(v.Path)}
-				for _, l := range v.Lines {
-					card.Lines = append(card.Lines, l.Text)
-				}
-				return card
-			case "directory":
-				return entriesCard(v.Entries, *v.Total, *v.Truncated)
+			case !s.Decode(&m):
+				return nil
+			case m.Text != nil:
+				return pipeline.ReadCard{Path: m.Path, Offset: m.Text.Offset, Lines: m.Text.Lines, TotalLines: m.Text.TotalLines, Lang: language(m.Path)}
+			case m.Directory != nil:
+				return m.Directory.card()
 			}
 			return pending(a)
 		},
 	})
+}
+
+// readMeta is what a card shows of a text or a directory; of an image there is
+// no more than its path.
+type readMeta struct {
+	Path      string     `json:"path"`
+	Text      *textMeta  `json:"text,omitzero"`
+	Directory *pathsMeta `json:"directory,omitzero"`
+}
+
+// textMeta is the beginning of what was read.
+type textMeta struct {
+	Offset     int      `json:"offset"`
+	Lines      []string `json:"lines"`
+	TotalLines int      `json:"totalLines"`
+}
+
+func metaOfRead(_ ReadArgs, v ReadValue) any {
+	m := readMeta{Path: v.Path}
+	switch v.Kind {
+	case "text":
+		line := func(i int) string { return v.Lines[i].Text }
+		m.Text = &textMeta{Offset: v.Offset, Lines: make([]string, fitting(len(v.Lines), line)), TotalLines: *v.TotalLines}
+		for i := range m.Text.Lines {
+			m.Text.Lines[i] = line(i)
+		}
+	case "directory":
+		m.Directory = pathsOf(len(v.Entries), func(i int) string { return v.Entries[i].Path }, *v.Total, *v.Truncated)
+	}
+	return m
 }
 
 func (t *tools) read(ctx context.Context, a ReadArgs, c *pipeline.Call) (v ReadValue, err error) {

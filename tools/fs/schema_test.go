@@ -125,7 +125,7 @@ func TestCards(t *testing.T) {
 			t.Errorf("%s %s: pending\n%s\nwant\n%s", tc.tool, tc.args, got, tc.pending)
 		}
 		g := r.raw(tc.tool, tc.args)
-		got := marshalCard(tool.PresentResult(args, g.r))
+		got := marshalCard(pipeline.Present(tool, tc.tool, args, g.r.Shown()))
 		if !strings.HasPrefix(got, tc.done) {
 			t.Errorf("%s %s: done\n%s\nwant\n%s", tc.tool, tc.args, got, tc.done)
 		}

@@ -35,20 +35,21 @@ type WriteValue struct {
 	meta *changeMeta
 }
 
-// changeMeta is what a card shows of a change and the value hasn't.
+// changeMeta is what a card shows of a change and the arguments haven't.
 type changeMeta struct {
+	Path    string          `json:"path"`
 	Hunks   []pipeline.Hunk `json:"hunks"`
 	OldText *string         `json:"oldText"` // null for a new file, and for one that is too large to show
 }
 
 // maxOldText bounds changeMeta.OldText, in bytes.
-const maxOldText = 64 << 10
+const maxOldText = maxShown
 
 func (t *tools) defineWrite() (*pipeline.Tool, error) {
 	pending := func(a WriteArgs) pipeline.Card {
 		return pipeline.DiffCard{
 			Title: "Write " + a.title(), Locations: []pipeline.Location{{Path: a.title()}},
-			Diffs: []pipeline.FileDiff{{Path: a.title(), NewText: a.Content, Hunks: []pipeline.Hunk{}}},
+			Diffs: []pipeline.FileDiff{{Path: a.title(), NewText: new(cutter).text(a.Content), Hunks: []pipeline.Hunk{}}},
 		}
 	}
 	return pipeline.Define(pipeline.Spec[WriteArgs, WriteValue]{
@@ -61,33 +62,21 @@ func (t *tools) defineWrite() (*pipeline.Tool, error) {
 			linksFact(&p, v.Links)
 			return p.content()
 		},
-		Meta: func(_ WriteArgs, v WriteValue) any {
-			if v.meta == nil {
-				return nil
-			}
-			return v.meta
-		},
+		Meta:            func(_ WriteArgs, v WriteValue) any { return v.meta },
 		FinalizeContent: t.addContent,
 		PresentCall:     pending,
-		PresentResult: func(a WriteArgs, r pipeline.Result) pipeline.Card {
-			var v WriteValue
-			if !r.OK() || r.Value().Decode(&v) != nil {
+		PresentResult: func(a WriteArgs, s pipeline.Shown) pipeline.Card {
+			var m changeMeta
+			switch {
+			case !s.OK():
 				return pending(a)
+			case !s.Decode(&m):
+				return nil
 			}
-			m := metaOf(r)
-			d := pipeline.FileDiff{Path: v.Path, OldText: m.OldText, NewText: a.Content, Hunks: m.Hunks}
-			return changeCard("Write "+v.Path, []pipeline.FileDiff{d}, m.Hunks)
+			d := pipeline.FileDiff{Path: m.Path, OldText: m.OldText, NewText: new(cutter).text(a.Content), Hunks: m.Hunks}
+			return changeCard("Write "+m.Path, []pipeline.FileDiff{d}, m.Hunks)
 		},
 	})
-}
-
-// metaOf is the changeMeta of a result; empty hunks where it has none.
-func metaOf(r pipeline.Result) changeMeta {
-	var m changeMeta
-	if r.Meta().IsZero() || r.Meta().Decode(&m) != nil || m.Hunks == nil {
-		m.Hunks = []pipeline.Hunk{}
-	}
-	return m
 }
 
 // changeCard is the card of a change that was made.
@@ -142,7 +131,7 @@ func encode(content string, was *oldFile) []byte {
 
 // told is what value and card say of a change.
 func (w *work) told(old *oldFile, data []byte, created bool) (string, *changeMeta) {
-	m := &changeMeta{Hunks: []pipeline.Hunk{}}
+	m := &changeMeta{Path: text.Valid(w.at.show), Hunks: []pipeline.Hunk{}}
 	if !old.held {
 		return fmt.Sprintf("[the file had more than %d bytes, which is too much for a diff]", maxHeld), m
 	}

@@ -168,7 +168,7 @@ func (t *tools) list() (*pipeline.Tool, error) {
 		Render:        func(_ ListArgs, v ListValue) []pipeline.Content { return text(describeAll(v.Jobs, "[no jobs]")) },
 		Parallel:      true,
 		PresentCall:   func(ListArgs) pipeline.Card { return card("List jobs", pipeline.KindRead) },
-		PresentResult: func(ListArgs, pipeline.Result) pipeline.Card { return card("List jobs", pipeline.KindRead) },
+		PresentResult: func(ListArgs, pipeline.Shown) pipeline.Card { return card("List jobs", pipeline.KindRead) },
 	})
 }
 
@@ -230,7 +230,7 @@ func (t *tools) output() (*pipeline.Tool, error) {
 		Render:        renderOutput,
 		Parallel:      true,
 		PresentCall:   present,
-		PresentResult: func(a OutputArgs, _ pipeline.Result) pipeline.Card { return present(a) },
+		PresentResult: func(a OutputArgs, _ pipeline.Shown) pipeline.Card { return present(a) },
 	})
 }
 
@@ -303,7 +303,7 @@ func (t *tools) wait() (*pipeline.Tool, error) {
 		},
 		Parallel:      true,
 		PresentCall:   present,
-		PresentResult: func(a WaitArgs, _ pipeline.Result) pipeline.Card { return present(a) },
+		PresentResult: func(a WaitArgs, _ pipeline.Shown) pipeline.Card { return present(a) },
 	})
 }
 
@@ -341,7 +341,7 @@ func (t *tools) kill() (*pipeline.Tool, error) {
 		},
 		Parallel:      true,
 		PresentCall:   present,
-		PresentResult: func(a KillArgs, _ pipeline.Result) pipeline.Card { return present(a) },
+		PresentResult: func(a KillArgs, _ pipeline.Shown) pipeline.Card { return present(a) },
 	})
 }
 
@@ -380,7 +380,7 @@ func (t *tools) input() (*pipeline.Tool, error) {
 		},
 		Render:        renderInput,
 		PresentCall:   present,
-		PresentResult: func(a InputArgs, _ pipeline.Result) pipeline.Card { return present(a) },
+		PresentResult: func(a InputArgs, _ pipeline.Shown) pipeline.Card { return present(a) },
 	})
 }
 
