@@ -502,7 +502,7 @@ func TestLines_EndsBesideAStuckReader(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		c := e.unreadLines(Opts{})
 		c.send(`{"id":1,"tool":"bash","stream":true,"arguments":{"command":"yes"}}`)
-		eventually(t, 20*time.Second, "the pipe is full", func() bool {
+		eventually(t, time.Minute, "the pipe is full", func() bool {
 			conn, err := c.from.(*os.File).SyscallConn()
 			if err != nil {
 				t.Fatal(err)

@@ -417,7 +417,7 @@ func TestCards_OfARecordedSession(t *testing.T) {
 // made live beside it.
 func recordSession(t *testing.T, path string) {
 	s, ws := openT(t)
-	s.Scope.SetApprover(approval.Never{})
+	s.Scope.SetApprover(approval.New(approval.Never, 0))
 	temporary := filepath.Join(filepath.Dir(ws), "log")
 	log, err := s.OpenLog(temporary, func(text string) { t.Error(text) })
 	if err != nil {
