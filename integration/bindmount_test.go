@@ -17,6 +17,8 @@ func TestSecrets_ShownTwiceByABindMount(t *testing.T) {
 		e.Write(filepath.Join(e.H, "plain"), "plain text")
 		alias := e.Mkdir(filepath.Join(e.O, "alias"))
 		keys := e.Mkdir(filepath.Join(e.O, "keys"))
+		// In a user namespace the places of uid 0 belong to the machine's root.
+		own := "TMPDIR=" + e.Mkdir(filepath.Join(e.O, "tmp"))
 		inside := func(script string, argv ...string) string {
 			t.Helper()
 			ns := []string{"--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c",
@@ -28,7 +30,7 @@ func TestSecrets_ShownTwiceByABindMount(t *testing.T) {
 			}
 			argv = append(append(ns, argv...), "sh", "-c", script)
 			cmd := exec.Command("unshare", argv...)
-			cmd.Dir, cmd.Env = e.W, e.environ(nil)
+			cmd.Dir, cmd.Env = e.W, append(e.environ(nil), own)
 			out, err := cmd.CombinedOutput()
 			if _, ok := err.(*exec.ExitError); err != nil && !ok {
 				t.Fatal(err)

@@ -63,7 +63,7 @@ const (
 )
 
 func make1(suffix, avoid string) (*Dir, error) {
-	var first error
+	var errs []string
 	if within(bases[0], avoid) && within(bases[1], avoid) {
 		avoid = ""
 	}
@@ -76,11 +76,9 @@ func make1(suffix, avoid string) (*Dir, error) {
 		if err == nil {
 			return d, nil
 		}
-		if first == nil {
-			first = err
-		}
+		errs = append(errs, err.Error())
 	}
-	return nil, fmt.Errorf("no place for a private TMPDIR: %w; make /var/tmp or /tmp writable", first)
+	return nil, fmt.Errorf("no place for a private TMPDIR: %s; free one of these, or let TMPDIR name a directory of your own", strings.Join(errs, ", "))
 }
 
 func newIn(base, suffix, avoid string) (*Dir, error) {
