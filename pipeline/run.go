@@ -128,10 +128,8 @@ func (st *stages) ask(ctx context.Context, c *Call, a Ask) *Error {
 	if a.Grants == nil {
 		grants = JSON{}
 	}
-	q := Question{Call: c, Reason: a.Reason, DisplayReason: a.DisplayReason, Grants: grants}
-	if q.DisplayReason == "" {
-		q.DisplayReason = q.Reason
-	}
+	q := Question{Call: c, Reason: a.Reason, DisplayReason: a.display(), Grants: grants}
+	back := c.stepAside()
 	answer := st.approve(ctx, q)
 	if ctx.Err() != nil && answer != AllowedOnce {
 		return cancelledBefore(ctx)
@@ -139,6 +137,9 @@ func (st *stages) ask(ctx context.Context, c *Call, a Ask) *Error {
 	details := map[string]string{"reason": a.Reason}
 	switch answer {
 	case AllowedOnce:
+		if !back(ctx) {
+			return cancelledBefore(ctx)
+		}
 		c.grants = grants
 		return nil
 	case Rejected:
@@ -147,6 +148,15 @@ func (st *stages) ask(ctx context.Context, c *Call, a Ask) *Error {
 		return Fail(CodeApprovalCancelled, "the question whether to approve the call was closed without an answer: "+q.DisplayReason, details)
 	}
 	return Fail(CodeApprovalUnavailable, "the call needs approval and nobody can give it: "+q.DisplayReason, details)
+}
+
+// stepAside lets others run while somebody is asked about the call. A call that
+// may not go on needs no turn any more.
+func (c *Call) stepAside() (back func(context.Context) bool) {
+	if c.aside == nil {
+		return func(context.Context) bool { return true }
+	}
+	return c.aside()
 }
 
 func (st *stages) approve(ctx context.Context, q Question) (a Answer) {

@@ -30,6 +30,34 @@ type Ask struct {
 	Grants        any    // what this one call gets beyond the policy; any JSON value
 }
 
+// Also is the decision of a listener that asks about a call, and has next decide
+// too: one question is asked of a call, with the reasons of all who ask. What is
+// refused or cancelled stays so. One of those who ask may grant something, not
+// several: what each of them means could not be told apart in the answer.
+func (a Ask) Also(next Decision) Decision {
+	switch b := next.(type) {
+	case Allow:
+		return a
+	case Ask:
+		if a.Grants != nil && b.Grants != nil {
+			return Deny{Reason: "the call asks for two things in one that are granted apart: " + a.Reason + "; " + b.Reason}
+		}
+		joined := Ask{Reason: a.Reason + "; " + b.Reason, DisplayReason: a.display() + "; " + b.display(), Grants: a.Grants}
+		if joined.Grants == nil {
+			joined.Grants = b.Grants
+		}
+		return joined
+	}
+	return next
+}
+
+func (a Ask) display() string {
+	if a.DisplayReason == "" {
+		return a.Reason
+	}
+	return a.DisplayReason
+}
+
 func (Allow) decision()  {}
 func (Deny) decision()   {}
 func (Cancel) decision() {}

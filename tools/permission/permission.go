@@ -104,16 +104,11 @@ func Listener(policy *sandboxpolicy.Policy) pipeline.PreExecute {
 		if more.none() {
 			return next()
 		}
-		switch d := next().(type) {
-		case pipeline.Allow:
-			display := more.String()
-			if a.Justification != "" {
-				display += ": " + a.Justification
-			}
-			return pipeline.Ask{Reason: "sandbox_permissions beyond the policy: " + more.String(), DisplayReason: display, Grants: more}
-		default:
-			return d // refused or asked about for another reason: no grant on top
+		display := more.String()
+		if a.Justification != "" {
+			display += ": " + a.Justification
 		}
+		return pipeline.Ask{Reason: "sandbox_permissions beyond the policy: " + more.String(), DisplayReason: display, Grants: more}.Also(next())
 	}
 }
 
