@@ -3,7 +3,7 @@
 // permission that it has: between the two lie the stages below, in this order,
 // for every call and every front door.
 //
-//	Input ─► materialise ─► visible? ─► validate ─► PreExecute ─► approval ─► Guards ─► wrappers ─► body
+//	Input ─► materialise ─► visible? ─► validate ─► admission ─► PreExecute ─► approval ─► Guards ─► wrappers ─► body
 //	      ─► validate output, render ─► PostExecute ─► normalise ─► FinalizeContent ─► freeze ─► observers
 //
 // A tool is defined once, with typed arguments and a typed value (Define), and

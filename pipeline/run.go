@@ -88,6 +88,11 @@ func (st *stages) run(ctx context.Context, c *Call) Outcome {
 	if ctx.Err() != nil {
 		return Failure(cancelledBefore(ctx))
 	}
+	var given admitted
+	defer given.leave(st, c)
+	if refused := st.askAdmissions(ctx, c, &given); refused != nil {
+		return Failure(refused)
+	}
 	decision, by := st.preExecute(ctx, c, 0)
 	if refused := st.approval(ctx, c, decision, by); refused != nil {
 		return Failure(refused)

@@ -29,6 +29,7 @@ type Scope struct {
 	closed       bool
 	tools        map[string]*Tool
 	restrictions []*Restriction
+	admit        []*named[Admission]
 	pre          []*named[PreExecute]
 	guards       []*named[Guard]
 	wrappers     []*named[Wrapper]
@@ -149,6 +150,12 @@ func (s *Scope) Register(tools ...*Tool) (undo func(), err error) {
 func (s *Scope) Restrict(r Restriction) (undo func()) {
 	own := &Restriction{slices.Clone(r.Allow), slices.Clone(r.Deny)}
 	return add(s, &s.restrictions, own, true)
+}
+
+// Admit adds an admission after those that the scope has. Outer scopes' come
+// before inner ones'.
+func (s *Scope) Admit(name string, f Admission) (undo func()) {
+	return add(s, &s.admit, &named[Admission]{name, f}, false)
 }
 
 // PreExecute adds a listener after those that the scope has. Outer scopes'
@@ -272,6 +279,7 @@ func (s *Scope) stages() (_ *stages, closed bool) {
 		line = append(line, at)
 	}
 	for _, at := range slices.Backward(line) {
+		st.admit = gather(st.admit, at.admit)
 		st.pre = gather(st.pre, at.pre)
 		st.guards = gather(st.guards, at.guards)
 		st.wrappers = gather(st.wrappers, at.wrappers)

@@ -63,6 +63,13 @@ func (Deny) decision()   {}
 func (Cancel) decision() {}
 func (Ask) decision()    {}
 
+// Admission gives a call whose turn has come what it needs, before any policy is
+// asked: the policy itself, say, which the whole call then keeps. It may wait, and
+// returns soon after ctx ends. leave, unless nil, is called when the call has
+// come to its outcome; err is the call's failure, by its code. A panic refuses
+// the call.
+type Admission func(ctx context.Context, c *Call) (leave func(), err error)
+
 // PreExecute decides about a call. next is what the listeners after this one
 // decide; not to call it decides for them. A panic or a nil Decision denies.
 type PreExecute func(ctx context.Context, c *Call, next func() Decision) Decision
@@ -175,6 +182,7 @@ type named[F any] struct {
 
 // stages is everything that a scope adds to a call, its ancestors' first.
 type stages struct {
+	admit     []named[Admission]
 	pre       []named[PreExecute]
 	guards    []named[Guard]
 	wrappers  []named[Wrapper]
@@ -182,6 +190,37 @@ type stages struct {
 	observers []named[Observer]
 	approver  Approver
 	faults    []func(Fault)
+}
+
+// admitted is what admissions gave a call.
+type admitted []named[func()]
+
+// leave gives it back, last first.
+func (a *admitted) leave(st *stages, c *Call) {
+	for _, g := range slices.Backward(*a) {
+		st.contained(c, "admission", g.name, g.f)
+	}
+}
+
+// askAdmissions runs all admissions in order, as far as one refuses the call.
+func (st *stages) askAdmissions(ctx context.Context, c *Call, given *admitted) *Error {
+	for _, l := range st.admit {
+		err := error(Failf(CodeInternal, "%s failed, so the call is refused", l.name))
+		st.contained(c, "admission", l.name, func() {
+			var leave func()
+			if leave, err = l.f(ctx, c); leave != nil {
+				*given = append(*given, named[func()]{l.name, leave})
+			}
+		})
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return cancelledBefore(ctx)
+		default:
+			return classify(err, ctx, ctx)
+		}
+	}
+	return nil
 }
 
 // preExecute runs the PreExecute chain from listener i on, and says who denied.
@@ -262,6 +301,16 @@ func refusal(by, reason string, info any) *Error {
 		Reason string `json:"reason"`
 		Info   any    `json:"info,omitzero"`
 	}{by, reason, info})
+}
+
+// contained calls what changes nothing by failing.
+func (st *stages) contained(c *Call, stage, name string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.fault(c, stage, name, p)
+		}
+	}()
+	f()
 }
 
 // fault tells who listens; a listener that fails is on its own.
