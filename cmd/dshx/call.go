@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/pipeline"
@@ -43,18 +42,16 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 			}
 		}
 	}
-	set, err := openTools(c, f)
+	t, err := openTools(c, f)
 	if err != nil {
 		return err
 	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	if !set.Asks() {
-		set.Scope.SetApprover(approval.Never{})
-	} // else there is none: one call has nobody to ask
-	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
-	live := set.LiveJobs()
-	err = set.Close()
+	// There is no approver: one call has nobody to ask.
+	result := t.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
+	live := t.LiveJobs()
+	err = t.Close()
 	if f.JSON {
 		line, e := pipeline.MarshalValue(jsonl.Reply("1", result))
 		if e != nil {

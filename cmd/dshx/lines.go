@@ -77,22 +77,36 @@ func whileRead(ctx context.Context, out io.Writer) (context.Context, func()) {
 	}
 }
 
-// openTools puts the policy of the flags in force and registers the tools.
-func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
+// oneCaller is what a front door with one caller has.
+type oneCaller struct {
+	*toolset.Session
+	host *toolset.Host
+}
+
+// openTools puts the policy of the flags in force.
+func openTools(c *cobra.Command, f *cli.Flags) (*oneCaller, error) {
 	f.Request.Environ = os.Environ()
-	set, err := toolset.Open(f.Request, toolset.Options{RequireFull: f.RequireFull, Timeout: f.Timeout, KillAfter: f.KillAfter, Faults: func(fault pipeline.Fault) {
+	host := toolset.NewHost(f.Request, toolset.Options{RequireFull: f.RequireFull, Timeout: f.Timeout, KillAfter: f.KillAfter, KeepSpills: true, Faults: func(fault pipeline.Fault) {
 		fmt.Fprintf(c.ErrOrStderr(), "dshx: internal error in %s %s: %s\n", fault.Stage, fault.Name, oneshot.OneLine(fmt.Sprint(fault.Value)))
 	}})
+	session, err := host.Session("main")
+	if err == nil {
+		err = session.Opened(context.Background())
+	}
 	if err != nil {
+		_ = host.Close()
 		return nil, err
 	}
-	printNotices(c, set.Notices())
-	return set, nil
+	printNotices(c, session.Notices())
+	return &oneCaller{session, host}, nil
 }
+
+// Close ends all of it.
+func (t *oneCaller) Close() error { return t.host.Close() }
 
 // serveLines is exec without a command.
 func serveLines(c *cobra.Command, f *cli.Flags) error {
-	set, err := openTools(c, f)
+	t, err := openTools(c, f)
 	if err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(err.Error()))
 		_, exit := oneshot.Classify(err)
@@ -103,9 +117,9 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 	ctx, unwatch := whileRead(ctx, c.OutOrStdout())
 	defer unwatch()
 	err = jsonl.Serve(ctx, c.InOrStdin(), c.OutOrStdout(), jsonl.Options{
-		Scope: set.Scope, Unordered: f.Unordered, Ask: set.Asks(), Events: set.JobEvents, End: set.EndJobs,
+		Scope: t.Scope, Unordered: f.Unordered, Ask: t.Asks(), Events: t.JobEvents, End: t.host.EndJobs,
 	})
-	closing := set.Close()
+	closing := t.Close()
 	var sig ended
 	switch {
 	case err == nil && closing == nil:
