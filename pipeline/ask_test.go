@@ -18,7 +18,7 @@ import (
 
 // One question is asked of a call, with the reasons of all who ask and what one
 // of them grants; what refuses or cancels the call does so whoever asks.
-func TestAsk_Also(t *testing.T) {
+func TestAsk_AlsoInAChain(t *testing.T) {
 	grants := map[string]string{"network": "full"}
 	rules := Ask{Reason: "rule", DisplayReason: "a rule asks"}
 	more := Ask{Reason: "more", Grants: grants}
@@ -59,6 +59,48 @@ func TestAsk_Also(t *testing.T) {
 		}
 		if !r.OK() || len(asked) != 1 || asked[0].DisplayReason != tt.shown || asked[0].Grants.String() != tt.grants {
 			t.Errorf("%s: %v, asked %v", name, r.Failure(), asked)
+		}
+	}
+}
+
+// Where a policy says that nobody is asked, nobody is, whoever could be.
+func TestAskPolicy(t *testing.T) {
+	asked := 0
+	yes := answers(func(Question) Answer { asked++; return AllowedOnce })
+	for name, tt := range map[string]struct {
+		outer, inner AskPolicy
+		approver     Approver
+		code         string
+	}{
+		"none":             {nil, nil, yes, ""},
+		"both say yes":     {func(*Call) bool { return true }, func(*Call) bool { return true }, yes, ""},
+		"the outer no":     {func(*Call) bool { return false }, func(*Call) bool { return true }, yes, CodeApprovalRejected},
+		"the inner no":     {func(*Call) bool { return true }, func(*Call) bool { return false }, yes, CodeApprovalRejected},
+		"no, and nobody":   {func(*Call) bool { return false }, nil, nil, CodeApprovalRejected},
+		"yes, but nobody":  {func(*Call) bool { return true }, nil, nil, CodeApprovalUnavailable},
+		"it panics":        {func(*Call) bool { panic("x") }, nil, yes, CodeApprovalRejected},
+		"of another scope": {nil, nil, yes, ""},
+	} {
+		root := New(Options{})
+		if _, err := root.Register(defineT(t, echoSpec())); err != nil {
+			t.Fatal(err)
+		}
+		s := root.Child("c")
+		root.Child("other").AskPolicy("other", func(*Call) bool { return false })
+		s.AskPolicy("undone", func(*Call) bool { return false })()
+		if tt.outer != nil {
+			root.AskPolicy("outer", tt.outer)
+		}
+		if tt.inner != nil {
+			s.AskPolicy("inner", tt.inner)
+		}
+		s.SetApprover(tt.approver)
+		asked = 0
+		wantCode(t, call(s, "echo", `{"text":"a"}`), "")
+		s.PreExecute("asks", func(context.Context, *Call, func() Decision) Decision { return Ask{Reason: "r"} })
+		wantCode(t, call(s, "echo", `{"text":"a"}`), tt.code)
+		if (asked == 1) != (tt.code == "") {
+			t.Errorf("%s: asked %d times", name, asked)
 		}
 	}
 }

@@ -165,6 +165,9 @@ func (c *Call) stepAside() (back func(context.Context) bool) {
 }
 
 func (st *stages) approve(ctx context.Context, q Question) (a Answer) {
+	if !st.mayAsk(q.Call) {
+		return Rejected
+	}
 	if st.approver == nil {
 		return Unavailable
 	}

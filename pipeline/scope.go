@@ -35,6 +35,7 @@ type Scope struct {
 	wrappers     []*named[Wrapper]
 	post         []*named[PostExecute]
 	observers    []*named[Observer]
+	asks         []*named[AskPolicy]
 	approver     Approver
 	changed      []*func()
 }
@@ -190,6 +191,11 @@ func (s *Scope) OnChange(f func()) (undo func()) {
 	return add(s, &s.changed, &f, false)
 }
 
+// AskPolicy adds a policy of approval. All of the scope and its ancestors hold.
+func (s *Scope) AskPolicy(name string, f AskPolicy) (undo func()) {
+	return add(s, &s.asks, &named[AskPolicy]{name, f}, false)
+}
+
 // SetApprover says who is asked about calls in the scope and those inside it;
 // nil leaves it to the outer scope's.
 func (s *Scope) SetApprover(a Approver) {
@@ -285,6 +291,7 @@ func (s *Scope) stages() (_ *stages, closed bool) {
 		st.wrappers = gather(st.wrappers, at.wrappers)
 		st.post = gather(st.post, at.post)
 		st.observers = gather(st.observers, at.observers)
+		st.asks = gather(st.asks, at.asks)
 		if at.approver != nil {
 			st.approver = at.approver
 		}

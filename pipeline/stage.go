@@ -140,6 +140,11 @@ type PostExecute func(ctx context.Context, c *Call, r Result) PostDecision
 // changes nothing.
 type Observer func(c *Call, r Result)
 
+// AskPolicy says whether anybody may be asked about a call. Where one says no,
+// every question is Rejected before an approver hears of it, whichever there is. A
+// panic says no.
+type AskPolicy func(c *Call) bool
+
 // Approver asks somebody about one call.
 type Approver interface {
 	// Approve returns what was answered. It returns soon after ctx ends.
@@ -188,6 +193,7 @@ type stages struct {
 	wrappers  []named[Wrapper]
 	post      []named[PostExecute]
 	observers []named[Observer]
+	asks      []named[AskPolicy]
 	approver  Approver
 	faults    []func(Fault)
 }
@@ -255,6 +261,18 @@ func (st *stages) preExecute(ctx context.Context, c *Call, i int) (d Decision, b
 		return d, l.name
 	}
 	return d, ""
+}
+
+// mayAsk asks all policies of approval.
+func (st *stages) mayAsk(c *Call) bool {
+	for _, p := range st.asks {
+		may := false
+		st.contained(c, "ask-policy", p.name, func() { may = p.f(c) })
+		if !may {
+			return false
+		}
+	}
+	return true
 }
 
 // askGuards asks all guards. What it returns does not depend on their order.

@@ -48,7 +48,7 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	// There is no approver: one call has nobody to ask.
+	// The scope has no approver: one call has nobody to ask.
 	result := t.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
 	live := t.LiveJobs()
 	err = t.Close()

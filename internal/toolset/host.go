@@ -78,6 +78,7 @@ func (h *Host) defineTools() error {
 	h.root.PreExecute("permissions", func(ctx context.Context, c *pipeline.Call, next func() pipeline.Decision) pipeline.Decision {
 		return h.force(c).permissions(ctx, c, next)
 	})
+	h.root.AskPolicy("preset", func(c *pipeline.Call) bool { return h.force(c).scope.Policy().Approvals() == "ask" })
 	if _, err := fs.Register(h.root, fs.Options{Domains: fileDomains{h}, Observer: observers{h}, Spills: spills{h}}); err != nil {
 		return err
 	}

@@ -42,7 +42,6 @@ type Session struct {
 	err      error
 	all      map[*force]struct{}
 	closed   bool
-	approver pipeline.Approver
 	switches []*func(Switch)
 	ends     []*func(jobs.End)
 	letGo    sync.WaitGroup // policies that are being ended
@@ -83,7 +82,6 @@ func (h *Host) Session(name string) (*Session, error) {
 	}
 	h.mu.Unlock()
 	s.Scope.Admit("session", s.admit)
-	s.Scope.SetApprover(approver{s})
 	s.turn <- struct{}{}
 	go s.open(name, number)
 	// Beside it, as both take their time.
@@ -270,35 +268,12 @@ func (s *Session) Notices() []sandboxpolicy.Notice {
 	return scope.Notices()
 }
 
-// Asks reports whether calls may ask for more than the policy gives.
+// Asks reports whether somebody is asked about calls that want more than the
+// policy gives, if the scope's approver finds one. Which calls are, goes by the
+// policy of each; the approver need not know.
 func (s *Session) Asks() bool {
 	p := s.Policy()
 	return p != nil && p.Approvals() == "ask"
-}
-
-// SetApprover says who is asked about calls whose policy lets them ask; nil:
-// nobody can be. Whatever it says, a call under a policy that never asks is
-// refused.
-func (s *Session) SetApprover(a pipeline.Approver) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.approver = a
-}
-
-// approver goes by the policy of each call.
-type approver struct{ s *Session }
-
-func (a approver) Approve(ctx context.Context, q pipeline.Question) pipeline.Answer {
-	if a.s.host.force(q.Call).scope.Policy().Approvals() != "ask" {
-		return pipeline.Rejected
-	}
-	a.s.mu.Lock()
-	asked := a.s.approver
-	a.s.mu.Unlock()
-	if asked == nil {
-		return pipeline.Unavailable
-	}
-	return asked.Approve(ctx, q)
 }
 
 // Switch is what has become of a session's policy.

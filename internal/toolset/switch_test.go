@@ -45,7 +45,7 @@ func TestSwitchPreset_HoldsForCallsThatBeginLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := answering{make(chan pipeline.Question), make(chan pipeline.Answer)}
-	s.SetApprover(ask)
+	s.Scope.SetApprover(ask)
 	var told []Switch
 	s.OnSwitch(func(Switch) { panic("broken") })
 	stop := s.OnSwitch(func(w Switch) { told = append(told, w) })
