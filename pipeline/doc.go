@@ -8,8 +8,9 @@
 //
 // A tool is defined once, with typed arguments and a typed value (Define), and
 // registered in a Scope. Policy is attached to scopes: listeners that allow,
-// deny, cancel or ask; whether anybody may be asked; guards, which can only deny; wrappers around the body;
-// listeners for what came out of it; and observers of the result.
+// deny, cancel or ask; whether anybody may be asked; guards, which can only deny;
+// wrappers around the body; listeners for what came out of it; and observers of
+// the result.
 //
 //	root := pipeline.New(pipeline.Options{})
 //	echo, err := pipeline.Define(pipeline.Spec[EchoArgs, EchoValue]{Name: "echo", …})

@@ -44,6 +44,7 @@ type Host struct {
 	root    *pipeline.Scope
 	define  func() error
 	prepare func() *ground
+	end     func() error // of all jobs
 
 	calls sync.Map // pipeline.Token of an admitted call to its *force
 
@@ -52,6 +53,7 @@ type Host struct {
 	number   int // of the last session
 	closed   bool
 	ground   *ground // once it is there
+	swept    bool
 	sweeping sync.WaitGroup
 }
 
@@ -69,6 +71,7 @@ func NewHost(req sandboxpolicy.Request, o Options) *Host {
 	h := &Host{request: req, options: o, root: pipeline.New(pipeline.Options{Faults: o.Faults}), sessions: map[*Session]struct{}{}}
 	h.define = sync.OnceValue(h.defineTools)
 	h.prepare = sync.OnceValue(h.makeGround)
+	h.end = sync.OnceValue(h.endJobs)
 	return h
 }
 
@@ -114,11 +117,12 @@ func (h *Host) makeGround() *ground {
 	return g
 }
 
-// sweep removes what others have left, beside everything else.
+// sweep removes what others have left, once, beside everything else.
 func (h *Host) sweep(g *ground) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.closed {
+	if !h.closed && !h.swept {
+		h.swept = true
 		h.sweeping.Go(g.kept.Sweep)
 	}
 }
@@ -137,7 +141,7 @@ func (h *Host) jobs(c *pipeline.Call) *jobs.Owner { return h.force(c).session.ow
 
 // EndJobs ends the jobs of all sessions, and lets none be started any more. Close
 // does it, too; here it can be done while calls are still being ended.
-func (h *Host) EndJobs() { _ = h.endJobs() }
+func (h *Host) EndJobs() { _ = h.end() }
 
 func (h *Host) endJobs() error {
 	g := h.prepare()
@@ -165,7 +169,7 @@ func (h *Host) Close() error {
 	h.mu.Unlock()
 	var errs []error
 	if g != nil {
-		errs = append(errs, h.endJobs())
+		errs = append(errs, h.end())
 	}
 	closed := make([]error, len(all))
 	var each sync.WaitGroup

@@ -414,7 +414,10 @@ func (s *Session) EndJobs() { _ = s.end() }
 
 func (s *Session) endJobs() error {
 	<-s.begun
-	if s.owner == nil {
+	s.host.mu.Lock()
+	closed := s.host.closed
+	s.host.mu.Unlock()
+	if s.owner == nil || closed { // the host ends them, and waits once for all
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
