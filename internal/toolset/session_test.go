@@ -64,6 +64,11 @@ func TestHost_ClosesWhole(t *testing.T) {
 			t.Errorf("the spill is in the workspace: %s", spill)
 		}
 		root := h.ground.kept.Path()
+		for _, dir := range []string{root, filepath.Join(root, "jobs"), s.spills} {
+			if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 || strings.HasPrefix(dir, ws) {
+				t.Errorf("%s is for others, or in the workspace: %v, %v", dir, fi, err)
+			}
+		}
 		if ids := s.LiveJobs(); len(ids) != 1 || ids[0] != "bash-1" {
 			t.Errorf("live jobs %v", ids)
 		}
