@@ -25,6 +25,9 @@ type Call struct {
 	parent   *Call
 	caller   context.Context
 	progress func(Progress)
+	// aside, where a queue set it, lets others run while somebody is asked about
+	// the call; what it returns waits for the call's turn again.
+	aside func() (back func(context.Context) bool)
 
 	frozen *Result // once there is one
 	grants JSON    // set between approval and guards, by the pipeline alone

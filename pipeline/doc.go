@@ -3,14 +3,14 @@
 // permission that it has: between the two lie the stages below, in this order,
 // for every call and every front door.
 //
-//	Input ─► materialise ─► visible? ─► validate ─► PreExecute ─► approval ─► Guards ─► wrappers ─► body
+//	Input ─► materialise ─► visible? ─► validate ─► admission ─► PreExecute ─► approval ─► Guards ─► wrappers ─► body
 //	      ─► validate output, render ─► PostExecute ─► normalise ─► FinalizeContent ─► freeze ─► observers
 //
 // A tool is defined once, with typed arguments and a typed value (Define), and
 // registered in a Scope. Policy is attached to scopes: listeners that allow,
-// deny, cancel or ask; guards, which can only deny; wrappers around the body;
-// listeners for what came out of it; and observers of calls, of questions and
-// their answers, and of results.
+// deny, cancel or ask; whether anybody may be asked; guards, which can only deny;
+// wrappers around the body; listeners for what came out of it; and observers of
+// calls, of questions and their answers, and of results.
 //
 //	root := pipeline.New(pipeline.Options{})
 //	echo, err := pipeline.Define(pipeline.Spec[EchoArgs, EchoValue]{Name: "echo", …})

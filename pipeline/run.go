@@ -89,6 +89,11 @@ func (st *stages) run(ctx context.Context, c *Call) Outcome {
 	if ctx.Err() != nil {
 		return Failure(cancelledBefore(ctx))
 	}
+	var given admitted
+	defer given.leave(st, c)
+	if refused := st.askAdmissions(ctx, c, &given); refused != nil {
+		return Failure(refused)
+	}
 	decision, by := st.preExecute(ctx, c, 0)
 	if refused := st.approval(ctx, c, decision, by); refused != nil {
 		return Failure(refused)
@@ -130,7 +135,12 @@ func (st *stages) ask(ctx context.Context, c *Call, a Ask, by string) *Error {
 		grants = JSON{}
 	}
 	q := Question{Call: c, Reason: a.Reason, DisplayReason: a.display(), Grants: grants}
-	answer := st.approve(ctx, q)
+	may := st.mayAsk(c)
+	back := func(context.Context) bool { return true }
+	if may {
+		back = c.stepAside()
+	}
+	answer := st.approve(ctx, q, may)
 	if ctx.Err() != nil && answer != AllowedOnce {
 		return cancelledBefore(ctx)
 	}
@@ -140,20 +150,41 @@ func (st *stages) ask(ctx context.Context, c *Call, a Ask, by string) *Error {
 	}{by, a.Reason}
 	switch answer {
 	case AllowedOnce:
+		if !back(ctx) {
+			return cancelledBefore(ctx)
+		}
 		c.grants = grants
 		return nil
 	case Rejected:
-		return Fail(CodeApprovalRejected, "the call was not approved: "+q.DisplayReason, details)
+		why := ""
+		if !may {
+			why = ", since nobody is asked here"
+		}
+		return Fail(CodeApprovalRejected, "the call was not approved"+why+": "+q.DisplayReason, details)
 	case Dismissed:
 		return Fail(CodeApprovalCancelled, "the question whether to approve the call was closed without an answer: "+q.DisplayReason, details)
 	}
 	return Fail(CodeApprovalUnavailable, "the call needs approval, and none was given: "+q.DisplayReason, details)
 }
 
-func (st *stages) approve(ctx context.Context, q Question) (a Answer) {
+// stepAside lets others run while somebody is asked about the call. A call that
+// may not go on needs no turn any more.
+func (c *Call) stepAside() (back func(context.Context) bool) {
+	if c.aside == nil {
+		return func(context.Context) bool { return true }
+	}
+	return c.aside()
+}
+
+// approve is the answer to a question, which is told of with its answer also
+// where nobody may be asked.
+func (st *stages) approve(ctx context.Context, q Question, may bool) (a Answer) {
 	answered := st.asking(q)
 	defer func() { answered(a) }() // however it ends: without an answer a is Unavailable
-	if st.approver == nil {
+	switch {
+	case !may:
+		return Rejected
+	case st.approver == nil:
 		return Unavailable
 	}
 	defer func() {

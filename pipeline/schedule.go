@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -19,9 +20,11 @@ type Queue struct {
 	pool  int
 
 	mu      sync.Mutex
+	arrived int        // calls so far
 	waiting []*Pending // in the order of arrival
 	running int        // parallel calls
 	alone   bool       // an exclusive call runs
+	aside   int        // exclusive calls that began and gave up their place
 	dropped int        // calls that were cancelled while they waited, and get their result
 	held    bool       // none begins
 	idle    *sync.Cond
@@ -35,7 +38,10 @@ const (
 	// none after it begins before it has ended.
 	Barrier Mode = iota
 	// Serial: exclusive calls run one after the other, in the order of their
-	// arrival; parallel calls wait for none of them and not for a pool.
+	// arrival; parallel calls wait for none of them and not for a pool. A call
+	// about which somebody is being asked, which may take minutes, holds up
+	// nobody: it gives its place to the next, and has it back before its body as
+	// the first of those that wait, as it came before them.
 	Serial
 )
 
@@ -55,8 +61,11 @@ type Pending struct {
 	call     *Call
 	refused  *Error // before its turn
 	parallel bool
+	number   int // of its arrival
 	begun    bool
-	stop     func() bool // of the watch on ctx while it waits
+	aside    bool          // it began, and gave up its place
+	back     chan struct{} // closed when it has it again; nil before it wants it
+	stop     func() bool   // of the watch on ctx while it waits
 	then     func(Result)
 	done     chan struct{}
 	result   Result
@@ -84,7 +93,12 @@ func (q *Queue) SubmitThen(ctx context.Context, req Request, then func(Result)) 
 	p := &Pending{then: then, done: make(chan struct{})}
 	p.call, p.refused = q.scope.prepare(ctx, req)
 	p.parallel = parallel(p.call, p.refused)
+	if q.mode == Serial && !p.parallel {
+		p.call.aside = func() func(context.Context) bool { return q.stepAside(p) }
+	}
 	q.mu.Lock()
+	q.arrived++
+	p.number = q.arrived
 	q.waiting = append(q.waiting, p)
 	q.startLocked()
 	if !p.begun {
@@ -117,12 +131,7 @@ func (q *Queue) drop(p *Pending) {
 		return
 	}
 	p.begun = true
-	for i, w := range q.waiting {
-		if w == p {
-			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
-			break
-		}
-	}
+	q.forget(p)
 	q.dropped++
 	q.startLocked() // it may have been a barrier
 	q.mu.Unlock()
@@ -135,24 +144,60 @@ func (q *Queue) drop(p *Pending) {
 	q.finish(p)
 }
 
-// startLocked begins what may begin.
-func (q *Queue) startLocked() {
-	if q.held {
-		return
+// forget takes a call out of those that wait.
+func (q *Queue) forget(p *Pending) {
+	if i := slices.Index(q.waiting, p); i >= 0 {
+		q.waiting = slices.Concat(q.waiting[:i], q.waiting[i+1:])
 	}
+}
+
+// stepAside gives up the place of a call that runs. back waits to have it again,
+// and reports whether it has: a call whose ctx ends before that goes on to its
+// end without one.
+func (q *Queue) stepAside(p *Pending) (back func(ctx context.Context) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p.aside, q.alone = true, false
+	q.aside++
+	q.startLocked()
+	return func(ctx context.Context) bool {
+		q.mu.Lock()
+		p.back = make(chan struct{})
+		i, _ := slices.BinarySearchFunc(q.waiting, p.number, func(w *Pending, n int) int { return w.number - n })
+		q.waiting = slices.Insert(q.waiting, i, p)
+		q.startLocked()
+		q.mu.Unlock()
+		select {
+		case <-p.back:
+		case <-ctx.Done():
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.forget(p)
+		return !p.aside
+	}
+}
+
+// startLocked begins what may begin, and lets go on what may.
+func (q *Queue) startLocked() {
 	if q.mode == Serial {
 		var rest []*Pending
 		for _, p := range q.waiting {
 			switch {
-			case p.parallel:
-				q.begin(p)
-			case !q.alone:
+			case p.back != nil && !q.alone: // it has begun, held or not
+				q.alone, p.aside = true, false
+				q.aside--
+				close(p.back)
+			case p.back == nil && !q.held && (p.parallel || !q.alone):
 				q.begin(p)
 			default:
 				rest = append(rest, p)
 			}
 		}
 		q.waiting = rest
+		return
+	}
+	if q.held {
 		return
 	}
 	for len(q.waiting) > 0 {
@@ -179,9 +224,12 @@ func (q *Queue) begin(p *Pending) {
 	go func() {
 		defer func() {
 			q.mu.Lock()
-			if p.parallel {
+			switch {
+			case p.parallel:
 				q.running--
-			} else {
+			case p.aside:
+				q.aside--
+			default:
 				q.alone = false
 			}
 			q.startLocked()
@@ -218,7 +266,7 @@ func (q *Queue) finish(p *Pending) {
 func (q *Queue) Wait() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.waiting) > 0 || q.running > 0 || q.alone || q.dropped > 0 {
+	for len(q.waiting) > 0 || q.running > 0 || q.alone || q.aside > 0 || q.dropped > 0 {
 		q.idle.Wait()
 	}
 }

@@ -29,6 +29,7 @@ type Scope struct {
 	closed       bool
 	tools        map[string]*Tool
 	restrictions []*Restriction
+	admit        []*named[Admission]
 	pre          []*named[PreExecute]
 	guards       []*named[Guard]
 	wrappers     []*named[Wrapper]
@@ -36,6 +37,7 @@ type Scope struct {
 	observers    []*named[Observer]
 	calls        []*named[CallObserver]
 	questions    []*named[QuestionObserver]
+	asks         []*named[AskPolicy]
 	approver     Approver
 	changed      []*func()
 }
@@ -153,6 +155,12 @@ func (s *Scope) Restrict(r Restriction) (undo func()) {
 	return add(s, &s.restrictions, own, true)
 }
 
+// Admit adds an admission after those that the scope has. Outer scopes' come
+// before inner ones'.
+func (s *Scope) Admit(name string, f Admission) (undo func()) {
+	return add(s, &s.admit, &named[Admission]{name, f}, false)
+}
+
 // PreExecute adds a listener after those that the scope has. Outer scopes'
 // listeners come before inner ones'.
 func (s *Scope) PreExecute(name string, f PreExecute) (undo func()) {
@@ -193,6 +201,11 @@ func (s *Scope) ObserveQuestions(name string, f QuestionObserver) (undo func()) 
 // particular goroutine.
 func (s *Scope) OnChange(f func()) (undo func()) {
 	return add(s, &s.changed, &f, false)
+}
+
+// AskPolicy adds a policy of approval. All of the scope and its ancestors hold.
+func (s *Scope) AskPolicy(name string, f AskPolicy) (undo func()) {
+	return add(s, &s.asks, &named[AskPolicy]{name, f}, false)
 }
 
 // SetApprover says who is asked about calls in the scope and those inside it;
@@ -284,6 +297,7 @@ func (s *Scope) stages() (_ *stages, closed bool) {
 		line = append(line, at)
 	}
 	for _, at := range slices.Backward(line) {
+		st.admit = gather(st.admit, at.admit)
 		st.pre = gather(st.pre, at.pre)
 		st.guards = gather(st.guards, at.guards)
 		st.wrappers = gather(st.wrappers, at.wrappers)
@@ -291,6 +305,7 @@ func (s *Scope) stages() (_ *stages, closed bool) {
 		st.observers = gather(st.observers, at.observers)
 		st.calls = gather(st.calls, at.calls)
 		st.questions = gather(st.questions, at.questions)
+		st.asks = gather(st.asks, at.asks)
 		if at.approver != nil {
 			st.approver = at.approver
 		}

@@ -63,6 +63,13 @@ func (Deny) decision()   {}
 func (Cancel) decision() {}
 func (Ask) decision()    {}
 
+// Admission gives a call whose turn has come what it needs, before any policy is
+// asked: the policy itself, say, which the whole call then keeps. It may wait, and
+// returns soon after ctx ends. leave, unless nil, is called when the call has
+// come to its outcome; err is the call's failure, by its code. A panic refuses
+// the call.
+type Admission func(ctx context.Context, c *Call) (leave func(), err error)
+
 // PreExecute decides about a call. next is what the listeners after this one
 // decide; not to call it decides for them. A panic or a nil Decision denies.
 type PreExecute func(ctx context.Context, c *Call, next func() Decision) Decision
@@ -143,6 +150,11 @@ type CallObserver func(c *Call)
 // is asked.
 type QuestionObserver func(q Question) (answered func(Answer))
 
+// AskPolicy says whether anybody may be asked about a call. Where one says no,
+// every question is Rejected before an approver hears of it, whichever there is. A
+// panic says no.
+type AskPolicy func(c *Call) bool
+
 // Approver asks somebody about one call.
 type Approver interface {
 	// Approve returns what was answered. It returns soon after ctx ends.
@@ -199,6 +211,7 @@ type named[F any] struct {
 
 // stages is everything that a scope adds to a call, its ancestors' first.
 type stages struct {
+	admit     []named[Admission]
 	pre       []named[PreExecute]
 	guards    []named[Guard]
 	wrappers  []named[Wrapper]
@@ -206,8 +219,40 @@ type stages struct {
 	observers []named[Observer]
 	calls     []named[CallObserver]
 	questions []named[QuestionObserver]
+	asks      []named[AskPolicy]
 	approver  Approver
 	faults    []func(Fault)
+}
+
+// admitted is what admissions gave a call.
+type admitted []named[func()]
+
+// leave gives it back, last first.
+func (a *admitted) leave(st *stages, c *Call) {
+	for _, g := range slices.Backward(*a) {
+		st.contained(c, "admission", g.name, g.f)
+	}
+}
+
+// askAdmissions runs all admissions in order, as far as one refuses the call.
+func (st *stages) askAdmissions(ctx context.Context, c *Call, given *admitted) *Error {
+	for _, l := range st.admit {
+		err := error(Failf(CodeInternal, "%s failed, so the call is refused", l.name))
+		st.contained(c, "admission", l.name, func() {
+			var leave func()
+			if leave, err = l.f(ctx, c); leave != nil {
+				*given = append(*given, named[func()]{l.name, leave})
+			}
+		})
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return cancelledBefore(ctx)
+		default:
+			return classify(err, ctx, ctx)
+		}
+	}
+	return nil
 }
 
 // preExecute runs the PreExecute chain from listener i on, and says who denied
@@ -252,6 +297,18 @@ func (st *stages) preExecute(ctx context.Context, c *Call, i int) (d Decision, b
 		return d, l.name
 	}
 	return d, ""
+}
+
+// mayAsk asks all policies of approval.
+func (st *stages) mayAsk(c *Call) bool {
+	for _, p := range st.asks {
+		may := false
+		st.contained(c, "ask-policy", p.name, func() { may = p.f(c) })
+		if !may {
+			return false
+		}
+	}
+	return true
 }
 
 // askGuards asks all guards. What it returns does not depend on their order.

@@ -139,3 +139,29 @@ func (s *Scope) removeTmp() error {
 // Spill makes a private directory, outside of the workspace and kept for the
 // caller (a week), for output that was cut.
 func Spill(avoid string) (string, error) { return tmpdir.NewKept(avoid) }
+
+// Kept is a directory like Spill's that this process holds: it stays as long as
+// that, and a week from Release on unless it is empty then. It is for a process
+// that makes several things of the kind.
+type Kept struct{ dir *tmpdir.Dir }
+
+// Keep makes one outside of the request's workspace.
+//
+// Errors: *UnavailableError.
+func Keep(req sandboxpolicy.Request) (*Kept, error) {
+	d, err := tmpdir.Keep(workspace(req))
+	if err != nil {
+		return nil, &UnavailableError{Reason: err.Error()}
+	}
+	return &Kept{d}, nil
+}
+
+// Path is absolute and resolved; the directory's mode is 0700.
+func (k *Kept) Path() string { return k.dir.Path }
+
+// Sweep removes what other processes kept and whose time is over. It takes as
+// long as there is much of it.
+func (k *Kept) Sweep() { k.dir.Sweep() }
+
+// Release lets go of the directory.
+func (k *Kept) Release() { k.dir.Release() }

@@ -234,6 +234,16 @@ policy = { network = "none", deny_read = ["b"], write = ["/e"] }
 		t.Errorf("%s %s", p.Mode(), p.Network())
 	}
 	wantVerdict(t, p, OpRead, "/home/u/w/b", true, "")
+	if got := strings.Join(p.Presets(), " "); got != "read-only workspace-write danger-full-access review plain" {
+		t.Errorf("presets %s", got)
+	}
+	// Approvals set apart make it another's name, and take none of its rules away.
+	p, _ = resolve(t, f, Request{Preset: "review", Approvals: "never"})
+	if p.Preset() != "custom" || p.Mode() != "read-only" || p.Approvals() != "never" || p.Network() != NetworkNone {
+		t.Errorf("%s %s %s %s", p.Preset(), p.Mode(), p.Approvals(), p.Network())
+	}
+	wantVerdict(t, p, OpRead, "/home/u/w/b", false, userFile+":8")
+	wantVerdict(t, p, OpWrite, "/e/f", true, userFile+":8")
 }
 
 func TestConfig_Unprotect(t *testing.T) {

@@ -57,6 +57,7 @@ type builder struct {
 	others  []string
 	user    *config
 	space   *config
+	def     *presetDef // the user's of the preset, whatever it is called in the end
 	notices []Notice
 	xdgConf string // directory of the user's configuration, resolved
 }
@@ -316,6 +317,7 @@ func (b *builder) choosePreset() error {
 		name, origin = b.req.Preset, originFlag
 	}
 	def := b.user.findPreset(name)
+	b.def, p.presets = def, b.presetNames()
 	base, ok := builtinPreset(name)
 	switch {
 	case def != nil:
@@ -423,7 +425,7 @@ func (b *builder) userLayers(def *presetDef) []*policyLayer {
 }
 
 // layers are the user's layers of the policy under construction.
-func (b *builder) layers() []*policyLayer { return b.userLayers(b.user.findPreset(b.p.preset)) }
+func (b *builder) layers() []*policyLayer { return b.userLayers(b.def) }
 
 func (b *builder) presetNames() []string {
 	names := PresetNames()

@@ -285,6 +285,7 @@ type RuleLine struct {
 type Policy struct {
 	preset       string
 	presetOrigin string
+	presets      []string
 	mode         mode
 	approvals    string
 	approvalsOrg string
@@ -331,6 +332,10 @@ type originString struct{ s, origin string }
 // Preset is the name of the preset in force, or "custom" when its sandbox
 // mode and its approvals were set apart.
 func (p *Policy) Preset() string { return p.preset }
+
+// Presets are the names that a person can choose from: the built-in presets, and
+// those of the user's configuration.
+func (p *Policy) Presets() []string { return p.presets }
 
 // Mode is the built-in preset that the policy stands on: "read-only",
 // "workspace-write" or "danger-full-access".

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dshx/dshx/jobs"
 	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/sandboxpolicy"
 )
 
 // Recorder writes the records of one connection, or of what else has calls of
@@ -39,6 +40,9 @@ func (r *Recorder) Attach(s *pipeline.Scope) (detach func()) {
 		}
 	}
 }
+
+// Check refuses a policy under which the log must not be written; see Log.Check.
+func (r *Recorder) Check(p *sandboxpolicy.Policy) error { return r.log.Check(p) }
 
 // Start writes the beginning. enforcement is any JSON value, or nil.
 func (r *Recorder) Start(version, preset, workspace string, enforcement any) {

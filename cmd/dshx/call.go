@@ -44,21 +44,21 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 			}
 		}
 	}
-	set, err := openTools(c, f)
+	t, err := openTools(c, f)
 	if err != nil {
 		return err
 	}
-	endLog, err := openLog(c, f, set)
+	endLog, err := openLog(c, f, t)
 	if err != nil {
-		_ = set.Close()
+		_ = t.Close()
 		return err
 	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	defer set.Approvals.Use(&approval.Terminal{})()
-	result := set.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
-	live := set.LiveJobs()
-	err = set.Close()
+	defer t.Approvals.Use(&approval.Terminal{})()
+	result := t.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
+	live := t.LiveJobs()
+	err = t.Close()
 	endLog(context.Cause(ctx))
 	if f.JSON {
 		line, e := pipeline.MarshalValue(jsonl.Reply("1", result))

@@ -79,26 +79,40 @@ func whileRead(ctx context.Context, out io.Writer) (context.Context, func()) {
 	}
 }
 
-// openTools puts the policy of the flags in force and registers the tools.
-func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
+// oneCaller is what a front door with one caller has.
+type oneCaller struct {
+	*toolset.Session
+	host *toolset.Host
+}
+
+// openTools puts the policy of the flags in force.
+func openTools(c *cobra.Command, f *cli.Flags) (*oneCaller, error) {
 	f.Request.Environ = os.Environ()
-	set, err := toolset.Open(f.Request, toolset.Options{RequireFull: f.RequireFull, Timeout: f.Timeout, KillAfter: f.KillAfter, Faults: func(fault pipeline.Fault) {
+	host := toolset.NewHost(f.Request, toolset.Options{RequireFull: f.RequireFull, Timeout: f.Timeout, KillAfter: f.KillAfter, KeepSpills: true, Faults: func(fault pipeline.Fault) {
 		fmt.Fprintf(c.ErrOrStderr(), "dshx: internal error in %s %s: %s\n", fault.Stage, fault.Name, oneshot.OneLine(fmt.Sprint(fault.Value)))
 	}})
+	session, err := host.Session("main")
+	if err == nil {
+		err = session.Opened(context.Background())
+	}
 	if err != nil {
+		_ = host.Close()
 		return nil, err
 	}
-	printNotices(c, set.Notices())
-	return set, nil
+	printNotices(c, session.Notices())
+	return &oneCaller{session, host}, nil
 }
+
+// Close ends all of it.
+func (t *oneCaller) Close() error { return t.host.Close() }
 
 // serveLines is exec without a command.
 func serveLines(c *cobra.Command, f *cli.Flags) error {
-	set, err := openTools(c, f)
+	t, err := openTools(c, f)
 	var endLog func(error)
 	if err == nil {
-		if endLog, err = openLog(c, f, set); err != nil {
-			_ = set.Close()
+		if endLog, err = openLog(c, f, t); err != nil {
+			_ = t.Close()
 		}
 	}
 	if err != nil {
@@ -111,9 +125,9 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 	ctx, unwatch := whileRead(ctx, c.OutOrStdout())
 	defer unwatch()
 	err = jsonl.Serve(ctx, c.InOrStdin(), c.OutOrStdout(), jsonl.Options{
-		Scope: set.Scope, Unordered: f.Unordered, Approvals: set.Approvals, Events: set.JobEvents, End: set.EndJobs,
+		Scope: t.Scope, Unordered: f.Unordered, Approvals: t.Approvals, Events: t.JobEvents, End: t.host.EndJobs,
 	})
-	closing := set.Close()
+	closing := t.Close()
 	endLog(err)
 	var sig ended
 	switch {
@@ -131,15 +145,15 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 }
 
 // openLog begins the session log of --log, if it is given. end ends it, after
-// the set has been closed; cause is why all ended, nil where all was done.
-func openLog(c *cobra.Command, f *cli.Flags, set *toolset.Set) (end func(cause error), err error) {
+// the tools have been closed; cause is why all ended, nil where all was done.
+func openLog(c *cobra.Command, f *cli.Flags, t *oneCaller) (end func(cause error), err error) {
 	if f.Log == "" {
 		return func(error) {}, nil
 	}
 	say := func(text string) { fmt.Fprintf(c.ErrOrStderr(), "dshx: %s\n", oneshot.OneLine(text)) }
 	signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ) // as of SIGPIPE
 	var complained atomic.Bool
-	log, err := set.OpenLog(f.Log, func(text string) { complained.Store(true); say(text) })
+	log, err := t.OpenLog(f.Log, func(text string) { complained.Store(true); say(text) })
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +161,7 @@ func openLog(c *cobra.Command, f *cli.Flags, set *toolset.Set) (end func(cause e
 		say(w)
 	}
 	rec := log.Scope("main")
-	set.Record(rec, buildVersion())
+	t.Record(rec, buildVersion())
 	return func(cause error) {
 		reason := "all calls have ended"
 		if cause != nil {

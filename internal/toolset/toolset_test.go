@@ -131,26 +131,48 @@ func TestF6_11_Schemas(t *testing.T) {
 	}
 }
 
-func openT(t *testing.T) (*Set, string) {
+// request is for a workspace of the test's own.
+func request(t *testing.T) (req sandboxpolicy.Request, ws string) {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ws := filepath.Join(base, "ws")
+	ws = filepath.Join(base, "ws")
 	if err := os.Mkdir(ws, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(sandboxpolicy.Request{Workspace: ws, Cwd: ws, NoConfig: true, Environ: []string{"HOME=" + base, "PATH=" + os.Getenv("PATH")}}, Options{})
-	if err != nil {
-		t.Skipf("no sandbox here: %v", err)
-	}
+	return sandboxpolicy.Request{Workspace: ws, Cwd: ws, NoConfig: true, Environ: []string{"HOME=" + base, "PATH=" + os.Getenv("PATH")}}, ws
+}
+
+func hostT(t *testing.T, o Options) (*Host, string) {
+	t.Helper()
+	req, ws := request(t)
+	h := NewHost(req, o)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return s, ws
+	return h, ws
+}
+
+func sessionT(t *testing.T, h *Host) *Session {
+	t.Helper()
+	s, err := h.Session("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Opened(t.Context()); err != nil {
+		t.Skipf("no sandbox here: %v", err)
+	}
+	return s
+}
+
+func openT(t *testing.T) (*Session, string) {
+	t.Helper()
+	h, ws := hostT(t, Options{KeepSpills: true})
+	return sessionT(t, h), ws
 }
 
 // Cards are pure and total: whatever the arguments are, and whichever result
@@ -215,7 +237,7 @@ func TestCards_ArePureAndTotal(t *testing.T) {
 
 // outcomes are calls of all tools with all kinds of ends, made in s, whose
 // workspace is ws.
-func outcomes(t *testing.T, s *Set, ws string) []pipeline.Result {
+func outcomes(t *testing.T, s *Session, ws string) []pipeline.Result {
 	t.Helper()
 	long := strings.Repeat("a line of no great length, and more of the same\n", 4000)
 	for name, data := range map[string]string{
@@ -543,47 +565,4 @@ func drawArgs(rt *rapid.T, tool *pipeline.Tool) string {
 		rt.Fatal(err)
 	}
 	return string(j)
-}
-
-// Opening and closing leaves nothing behind.
-func TestSet_ClosesWhole(t *testing.T) {
-	s, ws := openT(t)
-	events := 0
-	stop := s.JobEvents(func(any) { events++ })
-	r := s.Scope.Call(t.Context(), pipeline.Request{ID: "1", Name: "bash", Args: []byte(`{"command":"sleep 300","run_in_background":true}`)})
-	if !r.OK() {
-		t.Fatal(r.Failure())
-	}
-	r = s.Scope.Call(t.Context(), pipeline.Request{ID: "2", Name: "bash", Args: []byte(`{"command":"seq 1 100000"}`)})
-	var v struct {
-		Spill struct{ Stdout string }
-	}
-	if err := json.Unmarshal([]byte(r.Value().String()), &v); err != nil || v.Spill.Stdout == "" || strings.HasPrefix(v.Spill.Stdout, ws) {
-		t.Fatalf("spill %q, %v", v.Spill.Stdout, err)
-	}
-	defer os.RemoveAll(filepath.Dir(filepath.Dir(v.Spill.Stdout)))
-	store := s.store
-	if fi, err := os.Stat(store); err != nil || fi.Mode().Perm() != 0o700 || strings.HasPrefix(store, ws) {
-		t.Errorf("the store of jobs is %s, %v, %v", store, fi, err)
-	}
-	s.EndJobs()
-	if events != 1 {
-		t.Errorf("told of %d ends", events)
-	}
-	stop()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(store); !os.IsNotExist(err) {
-		t.Errorf("the store of jobs is left: %v", err)
-	}
-	if _, err := os.Stat(v.Spill.Stdout); err != nil {
-		t.Errorf("what was too long is gone before anybody read it: %v", err)
-	}
-	if entries, err := os.ReadDir(ws); err != nil || len(entries) > 0 {
-		t.Errorf("left in the workspace: %v, %v", entries, err)
-	}
-	if r := s.Scope.Call(t.Context(), pipeline.Request{ID: "3", Name: "bash", Args: []byte(`{"command":"true"}`)}); r.OK() || r.Failure().Code != pipeline.CodeCancelled {
-		t.Errorf("a call after the end: %v", r.Failure())
-	}
 }

@@ -727,7 +727,7 @@ func TestCards(t *testing.T) {
 func TestRegister_CanBeUndone(t *testing.T) {
 	w := newWorld(t)
 	s := pipeline.New(pipeline.Options{})
-	undo, err := Register(s, Options{Jobs: w.owner, Domains: noDomain{}})
+	undo, err := Register(s, Options{Jobs: w.jobs, Domains: noDomain{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 // domain of the call, with its output within bounds, and as a job where it is
 // to go on after the call or leaves processes that do.
 //
-//	undo, err := bash.Register(scope, bash.Options{Domains: domains, Jobs: owner})
+//	undo, err := bash.Register(scope, bash.Options{Domains: domains, Jobs: jobsOf})
 //
 // A command that fails, is ended by a signal or by its timeout is a value.
 // Errors are what kept it from running, with the codes of the contract. What

@@ -46,7 +46,7 @@ type chunk struct {
 // is nil, a *pipeline.Partial, or why the shell could not be followed.
 func (t *tool) foreground(ctx context.Context, a *Args, p *process, timeout time.Duration, call *pipeline.Call) (v *result.Ended, err error) {
 	r := &run{process: p, call: call, chunks: make(chan chunk), gone: make(chan struct{})}
-	r.out = result.NewOutput(t.spill(p.scope))
+	r.out = result.NewOutput(t.spill(p.scope, call))
 	defer r.out.Close()
 	settled := false // what becomes of the processes
 	defer func() {
@@ -205,7 +205,7 @@ func (t *tool) rest(ctx context.Context, a *Args, r *run) *leftBehind {
 		r.takeRest()
 		return nil
 	}
-	job, err := t.o.Jobs.Start(ctx, jobs.Spec{
+	job, err := t.o.Jobs(r.call).Start(ctx, jobs.Spec{
 		Kind: kind, Label: label(a), ParentCallID: r.call.ID(),
 		Start: func(_ context.Context, out jobs.Output) (jobs.Producer, error) {
 			return &producer{process: r.process, out: out}, nil

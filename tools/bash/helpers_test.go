@@ -34,6 +34,8 @@ type world struct {
 
 type option func(*sandboxpolicy.Request, *jobs.Options, *Options)
 
+func (w *world) jobs(*pipeline.Call) *jobs.Owner { return w.owner }
+
 func newWorld(t testing.TB, opts ...option) *world {
 	t.Helper()
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -55,7 +57,7 @@ func newWorld(t testing.TB, opts ...option) *world {
 		t.Fatal(err)
 	}
 	req.Read = []string{spill}
-	o := Options{SpillDir: spill}
+	o := Options{SpillDir: func(*pipeline.Call) string { return spill }}
 	for _, f := range opts {
 		f(&req, &jo, &o)
 	}
@@ -66,7 +68,7 @@ func newWorld(t testing.TB, opts ...option) *world {
 		t.Fatal(err)
 	}
 	w.owner = w.reg.Owner("test")
-	o.Domains, o.Jobs = &permission.Scopes{Base: w.scope, Request: req}, w.owner
+	o.Domains, o.Jobs = &permission.Scopes{Base: w.scope, Request: req}, w.jobs
 	w.root = pipeline.New(pipeline.Options{})
 	if w.tool, err = New(o); err != nil {
 		t.Fatal(err)

@@ -222,7 +222,9 @@ func TestNamespaces_FullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Unmount(small, unix.MNT_DETACH)
-	w := newWorld(t, func(_ *sandboxpolicy.Request, j *jobs.Options, o *Options) { o.SpillDir, j.Dir = small, small+"/jobs" })
+	w := newWorld(t, func(_ *sandboxpolicy.Request, j *jobs.Options, o *Options) {
+		o.SpillDir, j.Dir = func(*pipeline.Call) string { return small }, small+"/jobs"
+	})
 	r := w.call(context.Background(), object{"command": "seq 1 3000000; exit 7", "timeout_ms": 60000}, nil)
 	v := w.value(r)
 	if *v.ExitCode != 7 || !strings.HasSuffix(v.Stdout, "\n3000000\n") || !strings.HasPrefix(v.Stdout, "1\n2\n") || v.Spill == nil || v.Spill.Complete || v.Spill.Bytes > 1<<20 {

@@ -42,14 +42,14 @@ type Domains interface {
 // Options are the tool's.
 type Options struct {
 	Domains Domains
-	// Jobs has the jobs of the calls.
-	Jobs *jobs.Owner
-	// SpillDir is a private directory (sandbox.Spill makes one) in which each
-	// call whose output is too long gets a directory of its own. It should be in
-	// the Read of the request that the domains are opened with, since what is
-	// private to a run is refused to commands otherwise. "": one is made for each
+	// Jobs says who has the jobs of a call.
+	Jobs func(c *pipeline.Call) *jobs.Owner
+	// SpillDir says in which private directory (sandbox.Spill makes one) a call
+	// whose output is too long gets a directory of its own. It should be in the
+	// Read of the request that the call's domain is opened with, since what is
+	// private to a run is refused to commands otherwise. nil: one is made for each
 	// call, which people can read, and no command or file tool.
-	SpillDir string
+	SpillDir func(c *pipeline.Call) string
 	// Timeout, unless 0, is the longest that a command in the foreground may run,
 	// whatever its call asks for.
 	Timeout time.Duration
@@ -205,7 +205,7 @@ func (t *tool) timeout(ms int64) time.Duration {
 // background starts the job of a call.
 func (t *tool) background(ctx context.Context, a *Args, scope *sandbox.Scope, release func(), cwd string, call *pipeline.Call) (id string, err error) {
 	tried := false
-	job, err := t.o.Jobs.Start(ctx, jobs.Spec{
+	job, err := t.o.Jobs(call).Start(ctx, jobs.Spec{
 		Kind: kind, Label: label(a), ParentCallID: call.ID(),
 		Start: func(_ context.Context, out jobs.Output) (jobs.Producer, error) {
 			tried = true
@@ -300,11 +300,11 @@ func directory(p *sandboxpolicy.Policy, workdir string) (string, error) {
 	return real, nil
 }
 
-func (t *tool) spill(scope *sandbox.Scope) func() (string, error) {
-	if t.o.SpillDir == "" {
+func (t *tool) spill(scope *sandbox.Scope, call *pipeline.Call) func() (string, error) {
+	if t.o.SpillDir == nil {
 		return func() (string, error) { return sandbox.Spill(scope.Policy().Workspace()) }
 	}
-	return func() (string, error) { return os.MkdirTemp(t.o.SpillDir, "bash-") } // 0700
+	return func() (string, error) { return os.MkdirTemp(t.o.SpillDir(call), "bash-") } // 0700
 }
 
 // valid makes a name that is no UTF-8 fit for JSON.

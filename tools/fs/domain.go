@@ -70,11 +70,12 @@ func (blind) Lock(context.Context, string) (func(), error) { return func() {}, n
 // Spills are the directories for results that are too long. They are made by
 // this process, outside of what commands can write.
 type Spills interface {
-	// Dir is a directory for a new file.
-	Dir() (string, error)
-	// Holds reports that path, absolute and resolved, is in one of them: it may
-	// be read and searched, whatever the policy says of other runs' directories.
-	Holds(path string) bool
+	// Dir is a directory for a new file of the call.
+	Dir(c *pipeline.Call) (string, error)
+	// Holds reports that path, absolute and resolved, is in one of them, and the
+	// call may read and search it, whatever the policy says of other runs'
+	// directories.
+	Holds(c *pipeline.Call, path string) bool
 }
 
 // unconfined is the domain of files that this process made for its callers.

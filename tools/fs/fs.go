@@ -109,7 +109,7 @@ func (t *tools) begin(ctx context.Context, c *pipeline.Call, path string) (w *wo
 		end()
 		return nil, nil, err
 	}
-	if t.spills != nil && t.spills.Holds(w.at.real) {
+	if t.spills != nil && t.spills.Holds(c, w.at.real) {
 		w.in, w.at.spill = unconfined{in.Policy()}, true
 	}
 	return w, end, nil

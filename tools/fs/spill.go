@@ -82,7 +82,7 @@ func (s *spilling) open() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		dir, err := s.w.spills.Dir()
+		dir, err := s.w.spills.Dir(s.w.call)
 		if err != nil {
 			s.broken = true
 			return

@@ -6,13 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dshx/dshx/pipeline"
 )
 
 // kept are spills in a directory that the policy denies to everybody.
 type kept struct{ dir string }
 
-func (k kept) Dir() (string, error) { return os.MkdirTemp(k.dir, "") }
-func (k kept) Holds(path string) bool {
+func (k kept) Dir(*pipeline.Call) (string, error) { return os.MkdirTemp(k.dir, "") }
+func (k kept) Holds(_ *pipeline.Call, path string) bool {
 	return within(path, k.dir) && path != k.dir
 }
 

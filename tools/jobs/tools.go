@@ -25,8 +25,8 @@ const (
 
 // Options are the tools'.
 type Options struct {
-	// Jobs has the jobs that the tools are about.
-	Jobs *jobs.Owner
+	// Jobs says who has the jobs that a call is about.
+	Jobs func(c *pipeline.Call) *jobs.Owner
 }
 
 // Register adds the tools to a scope; undo takes them away.
@@ -55,7 +55,9 @@ func New(o Options) ([]*pipeline.Tool, error) {
 	return all, nil
 }
 
-type tools struct{ owner *jobs.Owner }
+type tools struct {
+	jobs func(c *pipeline.Call) *jobs.Owner
+}
 
 var (
 	//go:embed job_list.md
@@ -162,8 +164,8 @@ func (t *tools) list() (*pipeline.Tool, error) {
 	return pipeline.Define(pipeline.Spec[ListArgs, ListValue]{
 		Name: "job_list", Title: "List jobs", Description: strings.TrimSpace(listText),
 		Hints: pipeline.Hints{ReadOnly: true, Idempotent: true},
-		Execute: func(context.Context, ListArgs, *pipeline.Call) (ListValue, error) {
-			return ListValue{t.owner.List()}, nil
+		Execute: func(_ context.Context, _ ListArgs, call *pipeline.Call) (ListValue, error) {
+			return ListValue{t.jobs(call).List()}, nil
 		},
 		Render:        func(_ ListArgs, v ListValue) []pipeline.Content { return text(describeAll(v.Jobs, "[no jobs]")) },
 		Parallel:      true,
@@ -198,19 +200,19 @@ func (t *tools) output() (*pipeline.Tool, error) {
 	return pipeline.Define(pipeline.Spec[OutputArgs, OutputValue]{
 		Name: "job_output", Title: "Read a job's output", Description: strings.TrimSpace(outputText),
 		Hints: pipeline.Hints{ReadOnly: true, Idempotent: true},
-		Execute: func(ctx context.Context, a OutputArgs, _ *pipeline.Call) (OutputValue, error) {
+		Execute: func(ctx context.Context, a OutputArgs, call *pipeline.Call) (OutputValue, error) {
 			o := jobs.ReadOptions{Since: jobs.Cursor(a.Since), Tail: a.Tail, Limit: int(min(a.LimitBytes, jobs.MaxReadLimit))}
 			var c jobs.Chunk
 			var err error
 			if a.Wait {
 				wait, cancel := bounded(ctx, waitTime(a.TimeoutMs))
-				c, err = t.owner.Follow(wait, a.JobID, o)
+				c, err = t.jobs(call).Follow(wait, a.JobID, o)
 				cancel()
 				if err != nil && context.Cause(wait) == errTime {
 					err = nil // nothing came, which is an answer
 				}
 			} else {
-				c, err = t.owner.Read(a.JobID, o)
+				c, err = t.jobs(call).Read(a.JobID, o)
 			}
 			if errors.Is(err, jobs.ErrInvalid) { // the schema has seen to the rest
 				bad := &pipeline.Violation{Path: "since", Expected: "next of an earlier answer about this job", Got: strconv.Quote(a.Since)}
@@ -278,10 +280,10 @@ func (t *tools) wait() (*pipeline.Tool, error) {
 	return pipeline.Define(pipeline.Spec[WaitArgs, WaitValue]{
 		Name: "job_wait", Title: "Wait for jobs", Description: strings.TrimSpace(waitText),
 		Hints: pipeline.Hints{ReadOnly: true, Idempotent: true},
-		Execute: func(ctx context.Context, a WaitArgs, _ *pipeline.Call) (WaitValue, error) {
+		Execute: func(ctx context.Context, a WaitArgs, call *pipeline.Call) (WaitValue, error) {
 			wait, cancel := bounded(ctx, waitTime(a.TimeoutMs))
 			defer cancel()
-			list, err := t.owner.Wait(wait, a.JobIDs, a.Any)
+			list, err := t.jobs(call).Wait(wait, a.JobIDs, a.Any)
 			v := WaitValue{Jobs: list}
 			switch {
 			case err == nil:
@@ -325,8 +327,8 @@ func (t *tools) kill() (*pipeline.Tool, error) {
 	return pipeline.Define(pipeline.Spec[KillArgs, KillValue]{
 		Name: "job_kill", Title: "End a job", Description: strings.TrimSpace(killText),
 		Hints: pipeline.Hints{Destructive: true, Idempotent: true},
-		Execute: func(_ context.Context, a KillArgs, _ *pipeline.Call) (KillValue, error) {
-			j, requested, err := t.owner.Kill(a.JobID, a.Signal, a.Reason)
+		Execute: func(_ context.Context, a KillArgs, call *pipeline.Call) (KillValue, error) {
+			j, requested, err := t.jobs(call).Kill(a.JobID, a.Signal, a.Reason)
 			if err != nil {
 				return KillValue{}, failure(err)
 			}
@@ -363,10 +365,10 @@ func (t *tools) input() (*pipeline.Tool, error) {
 	return pipeline.Define(pipeline.Spec[InputArgs, InputValue]{
 		Name: "job_input", Title: "Give a job input", Description: strings.TrimSpace(inputText),
 		Hints: pipeline.Hints{Destructive: true, OpenWorld: true},
-		Execute: func(ctx context.Context, a InputArgs, _ *pipeline.Call) (InputValue, error) {
+		Execute: func(ctx context.Context, a InputArgs, call *pipeline.Call) (InputValue, error) {
 			give, cancel := bounded(ctx, inputTime)
 			defer cancel()
-			j, n, err := t.owner.Input(give, a.JobID, []byte(a.Text), a.EOF)
+			j, n, err := t.jobs(call).Input(give, a.JobID, []byte(a.Text), a.EOF)
 			v := InputValue{j, n}
 			switch {
 			case err == nil:

@@ -76,7 +76,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, reg: reg, owner: reg.Owner("test"), root: pipeline.New(pipeline.Options{})}
-	if _, err := Register(w.root, Options{Jobs: w.owner}); err != nil {
+	if _, err := Register(w.root, Options{Jobs: func(*pipeline.Call) *jobs.Owner { return w.owner }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = reg.Close(context.Background()) })
@@ -285,7 +285,7 @@ func TestOutput_Limits(t *testing.T) {
 	}
 	defer reg.Close(context.Background())
 	w := &world{t: t, reg: reg, owner: reg.Owner("test"), root: pipeline.New(pipeline.Options{})}
-	if _, err := Register(w.root, Options{Jobs: w.owner}); err != nil {
+	if _, err := Register(w.root, Options{Jobs: func(*pipeline.Call) *jobs.Owner { return w.owner }}); err != nil {
 		t.Fatal(err)
 	}
 	p := &work{}

@@ -27,6 +27,10 @@ func (a answer) Approve(context.Context, pipeline.Question) pipeline.Answer {
 	return pipeline.Answer(a)
 }
 
+type approver func(pipeline.Question) pipeline.Answer
+
+func (a approver) Approve(_ context.Context, q pipeline.Question) pipeline.Answer { return a(q) }
+
 // What is approved holds for the one call, and the kernel holds it.
 func TestPermissions_WidenOneCall(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
@@ -95,6 +99,16 @@ func TestPermissions_WidenOneCall(t *testing.T) {
 	if wrote(call(plain)) {
 		t.Error("the next call can still write")
 	}
+	// Another listener's question is the same one, and what is granted is granted.
+	asked := ""
+	p.SetApprover(approver(func(q pipeline.Question) pipeline.Answer { asked = q.DisplayReason; return pipeline.AllowedOnce }))
+	undo := p.PreExecute("asks", func(_ context.Context, _ *pipeline.Call, next func() pipeline.Decision) pipeline.Decision {
+		return pipeline.Ask{Reason: "a rule asks"}.Also(next())
+	})
+	if r := call(more); !wrote(r) || !strings.Contains(asked, outside) || !strings.Contains(asked, "to build") || !strings.Contains(asked, "a rule asks") {
+		t.Errorf("asked %q: %v", asked, r.Failure())
+	}
+	undo()
 	// A refusal for another reason is not asked about.
 	p.PreExecute("denies", func(context.Context, *pipeline.Call, func() pipeline.Decision) pipeline.Decision {
 		return pipeline.Deny{Reason: "no"}

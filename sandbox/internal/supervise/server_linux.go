@@ -98,6 +98,7 @@ type Server struct {
 	started  bool
 	closed   bool
 	wg       sync.WaitGroup
+	ending   chan struct{} // closed with ended
 	over     chan struct{} // closed when Serve has released everything
 	kick     chan struct{} // wakes the watch
 	watching atomic.Bool
@@ -136,7 +137,7 @@ type Server struct {
 func New(listener int, o Options) *Server {
 	s := &Server{
 		o: o, listener: listener, stop: -1, procFD: -1, rootFD: -1,
-		over: make(chan struct{}), kick: make(chan struct{}, 1), denied: map[denialKey]struct{}{},
+		ending: make(chan struct{}), over: make(chan struct{}), kick: make(chan struct{}, 1), denied: map[denialKey]struct{}{},
 	}
 	s.bound.init()
 	setting, err := os.ReadFile("/proc/sys/fs/protected_symlinks")
@@ -230,6 +231,7 @@ func (s *Server) endLocked() {
 		return
 	}
 	s.ended = true
+	close(s.ending)
 	one := [8]byte{7: 1, 0: 1}
 	unix.Write(s.stop, one[:])
 	for _, w := range s.idle {
@@ -316,7 +318,11 @@ func (s *Server) watch() {
 		var last *worker
 		var calls uint64
 		for quiet := 0; quiet < 20; {
-			time.Sleep(stallTick)
+			select {
+			case <-time.After(stallTick):
+			case <-s.ending: // nobody waits for another leader
+				return
+			}
 			w := s.leader.Load()
 			if w == nil {
 				quiet++

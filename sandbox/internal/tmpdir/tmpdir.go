@@ -48,13 +48,34 @@ func New(avoid string) (*Dir, error) { return make1("", avoid) }
 // start and an end look at must not grow with what is kept. They are swept
 // when another is made.
 func NewKept(avoid string) (string, error) {
-	d, err := make1(keptSuffix, avoid)
+	d, err := Keep(avoid)
 	if err != nil {
 		return "", err
 	}
-	d.sweep(keptFor)
+	d.Sweep()
 	d.close()
 	return d.Path, nil
+}
+
+// Keep is NewKept for a caller who lives with the directory: it stays as long as
+// the caller holds it, and for keptFor from Release on. Nothing is swept, which
+// may take as long as there are others.
+func Keep(avoid string) (*Dir, error) { return make1(keptSuffix, avoid) }
+
+// Sweep removes kept directories that nobody holds any more and whose time is
+// over. d is one that Keep made.
+func (d *Dir) Sweep() { d.sweep(keptFor) }
+
+// Release removes a directory of Keep's if it is empty, and else leaves it for
+// its time, which begins now.
+func (d *Dir) Release() {
+	if d.fd < 0 {
+		return
+	}
+	if unix.Unlinkat(d.parent, d.name, unix.AT_REMOVEDIR) != nil {
+		_ = unix.Futimes(d.fd, nil) // now
+	}
+	d.close()
 }
 
 const (
@@ -236,13 +257,18 @@ func (d *Dir) sweep(age time.Duration) {
 		if name == d.name {
 			continue
 		}
+		var st unix.Stat_t
+		young := func() bool { return time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) < age }
+		// There may be hundreds, of which few are due: look before opening.
+		if age > 0 && (unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || young()) {
+			continue
+		}
 		at, err := openForRemoval(fd, name) // a command may have left it without rights
 		if err != nil {
 			continue
 		}
-		var st unix.Stat_t
-		young := age > 0 && (unix.Fstat(at, &st) != nil || time.Since(time.Unix(st.Mtim.Sec, st.Mtim.Nsec)) < age)
-		if !young && unix.Flock(at, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		// Looked at again when it is locked: its holder may just have released it.
+		if unix.Flock(at, unix.LOCK_EX|unix.LOCK_NB) == nil && (age == 0 || unix.Fstat(at, &st) == nil && !young()) {
 			_ = removeAt(fd, name)
 		}
 		_ = unix.Close(at)

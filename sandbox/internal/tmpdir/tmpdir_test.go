@@ -149,6 +149,44 @@ func TestSweep_TakesOnlyWhatNobodyHolds(t *testing.T) {
 	}
 }
 
+// What is held stays however old it is, and what is released has its time from
+// then on, or is gone if nothing is in it.
+func TestKeep_HeldAndReleased(t *testing.T) {
+	past := time.Now().Add(-2 * keptFor)
+	keep := func(file string) *Dir {
+		d, err := Keep("/no/such")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file != "" {
+			if err := os.WriteFile(filepath.Join(d.Path, file), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chtimes(d.Path, past, past); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(d.Path) })
+		return d
+	}
+	held, released, empty, left := keep("f"), keep("f"), keep(""), keep("f")
+	released.Release()
+	empty.Release()
+	empty.Release()
+	left.close() // as a kill would
+	held.Sweep()
+	for _, tt := range []struct {
+		d    *Dir
+		what string
+		gone bool
+	}{{held, "held", false}, {released, "released", false}, {empty, "empty", true}, {left, "left by a killed process", true}} {
+		if _, err := os.Lstat(tt.d.Path); os.IsNotExist(err) != tt.gone {
+			t.Errorf("%s: gone is %t, want %t", tt.what, !tt.gone, tt.gone)
+		}
+	}
+	held.Release()
+}
+
 func TestNew_AvoidsTheWorkspace(t *testing.T) {
 	for _, avoid := range []string{"/var/tmp", "/var"} {
 		d, err := New(avoid)
