@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 
@@ -36,47 +35,6 @@ func untilSignal(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); close(signals); cancel(nil) }
 }
 
-// whileRead is a context that ends with jsonl.ErrClosed when nobody can read
-// out any more, which else only the next line would find out.
-func whileRead(ctx context.Context, out io.Writer) (context.Context, func()) {
-	f, ok := out.(*os.File)
-	if !ok {
-		return ctx, func() {}
-	}
-	conn, err := f.SyscallConn() // f.Fd would change its mode
-	if err != nil {
-		return ctx, func() {}
-	}
-	fd := int32(-1) // which poll(2) ignores
-	_ = conn.Control(func(n uintptr) { fd = int32(n) })
-	r, w, err := os.Pipe()
-	if err != nil {
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	fds := []unix.PollFd{{Fd: fd}, {Fd: int32(r.Fd()), Events: unix.POLLIN}}
-	go func() {
-		defer close(ended)
-		for {
-			_, err := unix.Poll(fds, -1)
-			switch {
-			case err == unix.EINTR:
-				continue
-			case err == nil && fds[1].Revents == 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0:
-				cancel(jsonl.ErrClosed)
-			}
-			return
-		}
-	}()
-	return ctx, func() {
-		_ = w.Close()
-		<-ended
-		_ = r.Close()
-		cancel(nil)
-	}
-}
-
 // openTools puts the policy of the flags in force and registers the tools.
 func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
 	f.Request.Environ = os.Environ()
@@ -100,8 +58,6 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 	}
 	ctx, stop := untilSignal(context.Background())
 	defer stop()
-	ctx, unwatch := whileRead(ctx, c.OutOrStdout())
-	defer unwatch()
 	err = jsonl.Serve(ctx, c.InOrStdin(), c.OutOrStdout(), jsonl.Options{
 		Scope: set.Scope, Unordered: f.Unordered, Ask: set.Asks(), Events: set.JobEvents, End: set.EndJobs,
 	})

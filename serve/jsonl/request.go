@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/serve/internal/wire"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -54,7 +55,7 @@ func decode(line []byte) (request, error) {
 	r := request{id: null}
 	if w.ID != nil {
 		if !isID(w.ID) {
-			return r, fmt.Errorf("id must be a string or a number, not %s", kind(w.ID))
+			return r, fmt.Errorf("id must be a string or a number, not %s", wire.Kind(w.ID))
 		}
 		r.id = string(w.ID)
 	}
@@ -72,7 +73,7 @@ func decode(line []byte) (request, error) {
 			return nil
 		}
 		if v.Kind() != '"' {
-			return fmt.Errorf("%s must be a string, not %s", name, kind(v))
+			return fmt.Errorf("%s must be a string, not %s", name, wire.Kind(v))
 		}
 		return json.Unmarshal(v, to)
 	}
@@ -83,14 +84,14 @@ func decode(line []byte) (request, error) {
 		}
 		if w.Stream != nil {
 			if k := w.Stream.Kind(); k != 't' && k != 'f' {
-				return r, fmt.Errorf("stream must be true or false, not %s", kind(w.Stream))
+				return r, fmt.Errorf("stream must be true or false, not %s", wire.Kind(w.Stream))
 			}
 			r.stream = w.Stream.Kind() == 't'
 		}
 		r.arguments = w.Arguments
 	case w.Cancel != nil:
 		if !isID(w.Cancel) || w.Cancel.Kind() == 'n' {
-			return r, fmt.Errorf("cancel must be the id of a call, not %s", kind(w.Cancel))
+			return r, fmt.Errorf("cancel must be the id of a call, not %s", wire.Kind(w.Cancel))
 		}
 		id := string(w.Cancel)
 		r.cancel = &id
@@ -112,22 +113,6 @@ func decode(line []byte) (request, error) {
 func isID(v jsontext.Value) bool {
 	k := v.Kind()
 	return k == '"' || k == '0' || k == 'n'
-}
-
-func kind(v jsontext.Value) string {
-	switch v.Kind() {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 'n':
-		return "null"
-	}
-	return "true or false"
 }
 
 // findID is the id in what is no request, or null: the member of the outermost
@@ -162,16 +147,4 @@ func findID(line []byte) string {
 		}
 		return null
 	}
-}
-
-// key tells whether two ids are the same, however a string is written.
-func key(id string) string {
-	if id[0] != '"' {
-		return id
-	}
-	var s string
-	if json.Unmarshal([]byte(id), &s) != nil {
-		return id
-	}
-	return `"` + s
 }
