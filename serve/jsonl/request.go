@@ -1,10 +1,8 @@
 package jsonl
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/serve/internal/wire"
@@ -118,33 +116,13 @@ func isID(v jsontext.Value) bool {
 // findID is the id in what is no request, or null: the member of the outermost
 // object, as far as it can be read.
 func findID(line []byte) string {
-	dec := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+	v := wire.Salvage(line, "id")
+	if v == nil || !isID(v) {
 		return null
 	}
-	for {
-		name, err := dec.ReadToken()
-		if err != nil || name.Kind() != '"' {
-			return null
-		}
-		if name.String() != "id" {
-			if err := dec.SkipValue(); err != nil {
-				return null
-			}
-			continue
-		}
-		v, err := dec.ReadValue()
-		if err != nil && err != io.EOF || !isID(v) {
-			return null
-		}
-		// A number whose end isn't seen is the beginning of another.
-		if rest := bytes.TrimLeft(line[dec.InputOffset():], " \t\r"); v.Kind() == '0' && (len(rest) == 0 || rest[0] != ',' && rest[0] != '}') {
-			return null
-		}
-		// It must be valid by itself, to be sent back.
-		if j, err := pipeline.ParseJSON(v); err == nil {
-			return j.String()
-		}
-		return null
+	// It must be valid by itself, to be sent back.
+	if j, err := pipeline.ParseJSON(v); err == nil {
+		return j.String()
 	}
+	return null
 }

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"bytes"
+	"io"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -33,4 +36,34 @@ func Kind(v jsontext.Value) string {
 		return "null"
 	}
 	return "true or false"
+}
+
+// Salvage is the member of the outermost object in what is no valid JSON, as
+// far as it can be read and ends there; nil if not. It may be invalid by itself.
+func Salvage(line []byte, name string) jsontext.Value {
+	dec := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return nil
+	}
+	for {
+		n, err := dec.ReadToken()
+		if err != nil || n.Kind() != '"' {
+			return nil
+		}
+		if n.String() != name {
+			if err := dec.SkipValue(); err != nil {
+				return nil
+			}
+			continue
+		}
+		v, err := dec.ReadValue()
+		if err != nil && err != io.EOF {
+			return nil
+		}
+		// A number whose end isn't seen is the beginning of another.
+		if rest := bytes.TrimLeft(line[dec.InputOffset():], " \t\r"); v.Kind() == '0' && (len(rest) == 0 || rest[0] != ',' && rest[0] != '}') {
+			return nil
+		}
+		return v.Clone()
+	}
 }
