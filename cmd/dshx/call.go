@@ -10,6 +10,7 @@ import (
 	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/internal/program"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/serve/jsonl"
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(context.Background())
+	ctx, stop := program.UntilSignal(context.Background())
 	defer stop()
 	if !set.Asks() {
 		set.Scope.SetApprover(approval.Never{})
@@ -67,7 +68,7 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	if len(live) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "dshx: ended with the call: %s; jobs live as long as a dshx exec that reads calls\n", strings.Join(live, ", "))
 	}
-	var sig ended
+	var sig program.Ended
 	switch {
 	case errors.As(context.Cause(ctx), &sig):
 		return statusError(128 + int(sig.Signal))

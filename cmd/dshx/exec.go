@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/internal/cli/early"
 	"github.com/spf13/cobra"
 )
 
@@ -14,7 +15,7 @@ func newExec() *cobra.Command {
 		DisableFlagParsing: true,
 		Args:               cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if status, done := cli.ExecMain(args); done {
+			if status, done := early.ExecMain(args); done {
 				return statusError(status)
 			}
 			f, _, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines)

@@ -5,35 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/internal/program"
 	"github.com/dshx/dshx/internal/toolset"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/serve/jsonl"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
-
-// ended is the signal that ends a server, as the cause of its context.
-type ended struct{ unix.Signal }
-
-func (e ended) Error() string { return e.String() }
-
-// untilSignal is a context that SIGINT, SIGTERM and SIGHUP end.
-func untilSignal(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	signal.Ignore(unix.SIGPIPE) // a write that fails says it
-	go func() {
-		if s, ok := <-signals; ok {
-			cancel(ended{s.(unix.Signal)})
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); close(signals); cancel(nil) }
-}
 
 // openTools puts the policy of the flags in force and registers the tools.
 func openTools(c *cobra.Command, f *cli.Flags) (*toolset.Set, error) {
@@ -56,13 +37,13 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 		_, exit := oneshot.Classify(err)
 		return statusError(exit)
 	}
-	ctx, stop := untilSignal(context.Background())
+	ctx, stop := program.UntilSignal(context.Background())
 	defer stop()
 	err = jsonl.Serve(ctx, c.InOrStdin(), c.OutOrStdout(), jsonl.Options{
 		Scope: set.Scope, Unordered: f.Unordered, Ask: set.Asks(), Events: set.JobEvents, End: set.EndJobs,
 	})
 	closing := set.Close()
-	var sig ended
+	var sig program.Ended
 	switch {
 	case err == nil && closing == nil:
 		return nil

@@ -1,10 +1,11 @@
-package cli
+package early
 
 import (
 	"io"
 	"os"
 	"runtime"
 
+	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/sandboxpolicy"
 )
@@ -23,14 +24,14 @@ not set the sandbox up or start the command, 126: not executable, 127: not
 found, 128+n: ended by signal n, 2: usage.
 
 Flags:
-` + Help(Shared, Exec, Lines)
+` + cli.Help(cli.Shared, cli.Exec, cli.Lines)
 }
 
 // ExecMain is `dshx exec ARGS` with a command; it returns the exit status. It is
 // not done where there is no command, no "--" and standard input is no terminal: then
 // tool calls come in as JSON lines, which somebody else serves.
 func ExecMain(args []string) (status int, done bool) {
-	f, argv, err := Parse(args, Shared, Exec, Lines)
+	f, argv, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines)
 	f.Request.Environ = os.Environ()
 	o := oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,

@@ -1,4 +1,6 @@
-package cli
+// Package early is exec with a command, which runs before the rest of the program
+// is initialised, in every program that links this package: only dshx does.
+package early
 
 import "os"
 

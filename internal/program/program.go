@@ -1,0 +1,32 @@
+// Package program has what the programs of this module share around their front
+// doors.
+package program
+
+import (
+	"context"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ended is the signal that ends a server, as the cause of its context.
+type Ended struct{ unix.Signal }
+
+// Error is the signal's description.
+func (e Ended) Error() string { return e.String() }
+
+// UntilSignal is a context that SIGINT, SIGTERM and SIGHUP end. A write to a
+// reader that has gone is an error from now on, and no signal.
+func UntilSignal(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	signal.Ignore(unix.SIGPIPE) // a write that fails says it
+	go func() {
+		if s, ok := <-signals; ok {
+			cancel(Ended{s.(unix.Signal)})
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(signals); cancel(nil) }
+}
