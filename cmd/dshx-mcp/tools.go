@@ -25,6 +25,8 @@ type tools struct{ set *toolset.Set }
 
 func (t *tools) Scope() *pipeline.Scope { return t.set.Scope }
 func (t *tools) Asks() bool             { return t.set.Asks() }
+func (t *tools) Workspace() string      { return t.set.Policy().Workspace() }
+func (t *tools) Status() string         { return t.set.Status() }
 func (t *tools) EndJobs()               { t.set.EndJobs() }
 func (t *tools) Close() error           { return t.set.Close() }
 

@@ -82,13 +82,17 @@ type fake struct {
 	ends  []func(JobEnd)
 	jobs  int // times that EndJobs was called
 	close int
+
+	never     bool
+	workspace string
 }
 
 func newFake(t testing.TB) *fake {
-	s := pipeline.New(pipeline.Options{})
-	if _, err := s.Register(testTools(t)...); err != nil {
+	root := pipeline.New(pipeline.Options{})
+	if _, err := root.Register(testTools(t)...); err != nil {
 		t.Fatal(err)
 	}
+	s := root.Child("connection")
 	s.PreExecute("asks", func(_ context.Context, c *pipeline.Call, next func() pipeline.Decision) pipeline.Decision {
 		if strings.Contains(c.Args().String(), `"ask":true`) {
 			return pipeline.Ask{Reason: "may it?", Grants: map[string]string{"network": "full"}}
@@ -99,6 +103,10 @@ func newFake(t testing.TB) *fake {
 }
 
 func (f *fake) Scope() *pipeline.Scope { return f.scope }
+
+func (f *fake) Asks() bool        { return !f.never }
+func (f *fake) Workspace() string { return f.workspace }
+func (f *fake) Status() string    { return "all is well" }
 
 func (f *fake) JobEnds(ended func(JobEnd)) func() {
 	f.mu.Lock()
@@ -166,9 +174,8 @@ func (b *buffer) lines() []string {
 }
 
 const (
-	hello     = `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"0"}}}`
-	asksHello = `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"roots":{"listChanged":true}},"clientInfo":{"name":"test","version":"0"}}}`
-	welcome   = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	hello   = `{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"0"}}}`
+	welcome = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
 // run is what comes back for lines behind a handshake, that of the handshake

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -22,6 +23,13 @@ import (
 type Session interface {
 	// Scope is where calls are made. Its approver is the connection's.
 	Scope() *pipeline.Scope
+	// Asks reports whether calls may ask for approval; without it every question
+	// is refused.
+	Asks() bool
+	// Workspace is the directory that the tools work in, with links resolved.
+	Workspace() string
+	// Status is what is in force, for people.
+	Status() string
 	// JobEnds calls ended for each job of the connection that ends, until stop.
 	JobEnds(ended func(JobEnd)) (stop func())
 	// EndJobs ends all jobs and lets none be started any more. It may be called
@@ -46,6 +54,8 @@ type Options struct {
 	Open func() (Session, error)
 	// Tools are those that the opened session will have, to be listed before.
 	Tools func() ([]*pipeline.Tool, error)
+	// Presets says that the opened session has Presets.
+	Presets bool
 	// Log is told what happens; nil for nobody. It must not block.
 	Log *slog.Logger
 	// MaxLine is the longest line that is taken, 0 for wire.MaxLine.
@@ -95,7 +105,10 @@ type session struct {
 	o     Options
 	ctx   context.Context // ends when all calls are to be aborted
 	abort context.CancelCauseFunc
-	log   *slog.Logger
+	// answers ends when the client can't answer any more; unanswered ends it.
+	answers    context.Context
+	unanswered context.CancelCauseFunc
+	log        *slog.Logger
 
 	requests *requests
 	server   *sdk.Server
@@ -123,6 +136,7 @@ func newSession(ctx context.Context, o Options) *session {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.ctx, s.abort = context.WithCancelCause(ctx)
+	s.answers, s.unanswered = context.WithCancelCause(s.ctx)
 	s.requests = newRequests(o.maxPending, maxPendingLines*o.MaxLine)
 	s.endJobs = sync.OnceFunc(func() {
 		<-s.opened
@@ -135,9 +149,12 @@ func newSession(ctx context.Context, o Options) *session {
 		Logger:                    slog.New(quiet{s.log.Handler()}),
 		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Logging: &sdk.LoggingCapabilities{}},
 		SupportedProtocolVersions: versions(),
+		InitializedHandler:        func(context.Context, *sdk.InitializedRequest) { s.askRoots() },
+		RootsListChangedHandler:   func(context.Context, *sdk.RootsListChangedRequest) { s.askRoots() },
 		SetCacheable:              func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	})
 	s.server.AddReceivingMiddleware(s.receive)
+	s.addPrompts()
 	go s.open()
 	return s
 }
@@ -159,6 +176,11 @@ func (s *session) open() {
 	}
 	s.tools = tools
 	s.queue = pipeline.NewQueue(tools.Scope(), pipeline.Serial, 0)
+	if tools.Asks() {
+		tools.Scope().SetApprover(s)
+	} else {
+		tools.Scope().SetApprover(approval.Never{})
+	}
 	s.stopJobs = tools.JobEnds(s.jobEnded)
 	s.undo = tools.Scope().OnChange(s.toolsChanged)
 	close(s.opened)
@@ -175,9 +197,13 @@ func failureOf(err error) *pipeline.Error {
 	return e
 }
 
-// end lets the calls end, then what outlives them, and closes the tools. The
-// transport still takes what is written.
+// errUnanswered is why questions end that the client can't answer any more.
+var errUnanswered = errors.New("the client sends nothing any more")
+
+// end lets the calls end, then what outlives them. The transport still takes what
+// is written.
 func (s *session) end() {
+	s.unanswered(errUnanswered)
 	s.requests.end()
 	s.endJobs()
 	s.stopJobs()
@@ -306,6 +332,7 @@ func (s *session) callTool(ctx context.Context, req sdk.Request, p *sdk.CallTool
 		return nil, err
 	}
 	defer e.leave()
+	ctx = joined{e.ctx, ctx}
 	tools, err := s.visible()
 	if err != nil {
 		return nil, err
@@ -313,6 +340,8 @@ func (s *session) callTool(ctx context.Context, req sdk.Request, p *sdk.CallTool
 	if !slices.ContainsFunc(tools, func(t *pipeline.Tool) bool { return t.Name() == p.Name }) {
 		return nil, unknownTool(p.Name, tools)
 	}
+	report, stop := s.startProgress(ctx, e)
+	defer stop()
 	wait := func(c <-chan struct{}) bool {
 		select {
 		case <-c:
@@ -327,14 +356,14 @@ func (s *session) callTool(ctx context.Context, req sdk.Request, p *sdk.CallTool
 	case s.tools == nil:
 		e.reply = encodeFailure(p.Name, s.failure)
 	default:
-		s.call(joined{e.ctx, ctx}, e, p.Name)
+		s.call(ctx, e, p.Name, report)
 	}
 	return &sdk.CallToolResult{Content: []sdk.Content{}}, nil
 }
 
 // call makes the call, whose turn has come, and waits for its end.
-func (s *session) call(ctx context.Context, e *entry, name string) {
-	pending := s.queue.SubmitThen(ctx, pipeline.Request{ID: e.id, Name: name, Args: e.args}, func(r pipeline.Result) {
+func (s *session) call(ctx context.Context, e *entry, name string, report func(pipeline.Progress)) {
+	pending := s.queue.SubmitThen(ctx, pipeline.Request{ID: e.id, Name: name, Args: e.args, Progress: report}, func(r pipeline.Result) {
 		e.jobs = s.takeEnded()
 		e.reply = encodeResult(r, e.jobs)
 		// What never began may wait behind a call that may not begin: it must

@@ -160,7 +160,9 @@ func (c *stdio) take(m message, size int) bool {
 		if m.args.Kind() != 'n' {
 			e.args = jsontext.Value(m.args).Clone()
 		}
-		e.token = string(m.token)
+		if k := m.token.Kind(); k == '"' || k == '0' {
+			e.token = string(m.token)
+		}
 	}
 	return c.deliver(&jsonrpc.Request{ID: e.inward(), Method: m.method, Params: raw(params), Extra: e.extra()})
 }

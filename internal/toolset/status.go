@@ -1,0 +1,42 @@
+package toolset
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dshx/dshx/sandbox"
+	"github.com/dshx/dshx/sandboxpolicy"
+)
+
+// Policy is what is in force.
+func (s *Set) Policy() *sandboxpolicy.Policy { return s.sandbox.Policy() }
+
+// Enforcement is how it is held.
+func (s *Set) Enforcement() sandbox.Enforcement { return s.sandbox.Enforcement() }
+
+// Status is what is in force, and what goes on, for people.
+func (s *Set) Status() string {
+	p, e := s.Policy(), s.Enforcement()
+	var b strings.Builder
+	fmt.Fprintf(&b, "Preset %s, workspace %s, network %s. ", p.Preset(), p.Workspace(), p.Network())
+	switch e.Level {
+	case "full":
+		b.WriteString("The kernel holds all that the preset promises.")
+	case "none":
+		b.WriteString("Nothing is confined.")
+	default:
+		b.WriteString("The kernel holds what the preset promises, but for these gaps:")
+		for _, g := range e.Gaps {
+			fmt.Fprintf(&b, "\n- %s: %s", g.Promise, g.Reason)
+		}
+	}
+	if p.Approvals() == "ask" {
+		b.WriteString("\nWhat is beyond it is asked about, call by call.")
+	} else {
+		b.WriteString("\nWhat is beyond it is refused; nobody is asked.")
+	}
+	if live := s.LiveJobs(); len(live) > 0 {
+		b.WriteString("\nRunning in the background: " + strings.Join(live, ", ") + ".")
+	}
+	return b.String()
+}
