@@ -36,7 +36,8 @@ type mcpConn struct {
 
 // mcpMessage is one line of output.
 type mcpMessage struct {
-	line   string
+	line   string // its beginning
+	full   string
 	ID     json.RawMessage
 	Method string
 	Params json.RawMessage
@@ -196,7 +197,7 @@ func (c *mcpConn) parse(line string) (m mcpMessage) {
 	if err := json.Unmarshal([]byte(line), &m); err != nil || !strings.HasPrefix(line, `{"jsonrpc":"2.0"`) || !strings.HasSuffix(line, "\n") {
 		c.t.Fatalf("not a message: %q: %v", clip(line), err)
 	}
-	m.line = clip(line)
+	m.line, m.full = clip(line), line
 	return m
 }
 

@@ -147,7 +147,7 @@ func newSession(ctx context.Context, o Options) *session {
 	s.server = sdk.NewServer(&sdk.Implementation{Name: "dshx", Title: "dshx", Version: o.Version}, &sdk.ServerOptions{
 		Instructions:              instructions,
 		Logger:                    slog.New(quiet{s.log.Handler()}),
-		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Logging: &sdk.LoggingCapabilities{}},
+		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{}, Logging: &sdk.LoggingCapabilities{}},
 		SupportedProtocolVersions: versions(),
 		InitializedHandler:        func(context.Context, *sdk.InitializedRequest) { s.askRoots() },
 		RootsListChangedHandler:   func(context.Context, *sdk.RootsListChangedRequest) { s.askRoots() },

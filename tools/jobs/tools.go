@@ -278,9 +278,10 @@ func (t *tools) wait() (*pipeline.Tool, error) {
 	return pipeline.Define(pipeline.Spec[WaitArgs, WaitValue]{
 		Name: "job_wait", Title: "Wait for jobs", Description: strings.TrimSpace(waitText),
 		Hints: pipeline.Hints{ReadOnly: true, Idempotent: true},
-		Execute: func(ctx context.Context, a WaitArgs, _ *pipeline.Call) (WaitValue, error) {
+		Execute: func(ctx context.Context, a WaitArgs, call *pipeline.Call) (WaitValue, error) {
 			wait, cancel := bounded(ctx, waitTime(a.TimeoutMs))
 			defer cancel()
+			defer report(wait, t.owner, a.JobIDs, call)()
 			list, err := t.owner.Wait(wait, a.JobIDs, a.Any)
 			v := WaitValue{Jobs: list}
 			switch {
