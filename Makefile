@@ -26,7 +26,7 @@ endif
 # A clone that belongs to somebody else makes git, and with it the version stamp, fail.
 export GOFLAGS := $(strip $(filter-out -buildvcs=false,$(GOFLAGS)) -buildvcs=false)
 
-BUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/dshx/dshx/internal/version.stamp=$(VERSION)"
+BUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/dshx/dshx/internal/version.Stamp=$(VERSION)"
 
 .PHONY: help
 help: ## list the targets

@@ -1011,13 +1011,17 @@ func TestMCP_TheOtherProgram(t *testing.T) {
 	if r := e.OutsideOpts(Opts{}, alone, "serve"); r.Exit != 1 || !strings.Contains(r.Stderr, "dshx-mcp") || !strings.Contains(r.Stderr, "same directory") || r.Stdout != "" {
 		t.Errorf("alone: %d %q", r.Exit, r.Stderr)
 	}
-	copyTo(filepath.Join(e.O, "alone/libexec/dshx"), "dshx-mcp")
 	if r := e.OutsideOpts(Opts{}, alone, "serve", "--help"); r.Exit != 0 || !strings.Contains(r.Stdout, "dshx serve [flags]") {
+		t.Errorf("help, alone: %d %q %q", r.Exit, r.Stdout, r.Stderr)
+	}
+	none := strings.NewReader("")
+	copyTo(filepath.Join(e.O, "alone/libexec/dshx"), "dshx-mcp")
+	if r := e.OutsideOpts(Opts{Stdin: none}, alone, "serve"); r.Exit != 0 {
 		t.Errorf("in libexec: %d %q %q", r.Exit, r.Stdout, r.Stderr)
 	}
 	// Through a link, the real place counts.
 	link := e.Symlink(dshxBin, filepath.Join(e.O, "link"))
-	if r := e.OutsideOpts(Opts{}, link, "serve", "--help"); r.Exit != 0 {
+	if r := e.OutsideOpts(Opts{Stdin: none}, link, "serve"); r.Exit != 0 {
 		t.Errorf("through a link: %d %q", r.Exit, r.Stderr)
 	}
 	if r := e.OutsideOpts(Opts{}, filepath.Join(filepath.Dir(dshxBin), "dshx-mcp"), "--build", "another"); r.Exit != 1 || !strings.Contains(r.Stderr, "another") || !strings.Contains(r.Stderr, "of one build") {

@@ -15,7 +15,6 @@ import (
 	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/internal/program"
 	"github.com/dshx/dshx/internal/toolset"
-	"github.com/dshx/dshx/internal/version"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/dshx/dshx/serve/mcp"
 	"golang.org/x/sys/unix"
@@ -37,8 +36,8 @@ func serve(args []string, in io.Reader, out, errs io.Writer) int {
 	if err != nil {
 		return fail(errs, err, oneshot.ExitUsage)
 	}
-	if f.Build != "" && f.Build != version.String() {
-		return fail(errs, fmt.Errorf("serve: dshx is of the build %s and dshx-mcp of %s; install both of one build", f.Build, version.String()), 1)
+	if f.Build != "" && f.Build != program.Version() {
+		return fail(errs, fmt.Errorf("serve: dshx is of the build %s and dshx-mcp of %s; install both of one build", f.Build, program.Version()), 1)
 	}
 	f.Request.Environ = os.Environ()
 
@@ -48,7 +47,7 @@ func serve(args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := program.UntilSignal(context.Background())
 	defer stop()
 	err = mcp.Serve(ctx, in, out, mcp.Options{
-		Version: version.String(),
+		Version: program.Version(),
 		Open:    func() (mcp.Session, error) { return open(f, log) },
 		Tools:   toolset.Definitions,
 		Log:     log,

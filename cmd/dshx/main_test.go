@@ -53,7 +53,7 @@ func home(t *testing.T) (home, ws string) {
 }
 
 func TestHelp_IsWhatTheGoldenFilesSay(t *testing.T) {
-	for _, topic := range []string{"", "exec", "policy", "policy show", "policy explain", "policy init", "doctor", "version", "completion", "help"} {
+	for _, topic := range []string{"", "exec", "serve", "policy", "policy show", "policy explain", "policy init", "doctor", "version", "completion", "help"} {
 		t.Run(topic, func(t *testing.T) {
 			args := strings.Fields(topic)
 			status, got, errs := dshx(append([]string{"help"}, args...)...)
@@ -236,6 +236,9 @@ func TestCompletion_OffersWhatIsThere(t *testing.T) {
 		{"ex", "exec", "doctor"},
 		{"exec --net", "--network", "--preset"},
 		{"exec --network ", "loopback", "workspace"},
+		{"serve --log-l", "--log-level", "--preset"},
+		{"serve --log-level ", "debug", "text"},
+		{"serve --bu", ":4", "--build"},
 		{"exec --preset w", "workspace-write", "read-only"},
 		{"policy ", "explain", "exec"},
 		{"policy explain ", "truncate", "--json"},

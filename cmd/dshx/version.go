@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"github.com/dshx/dshx/internal/cli"
-	"github.com/dshx/dshx/internal/version"
+	"github.com/dshx/dshx/internal/program"
 	"github.com/dshx/dshx/sandbox"
 	"github.com/spf13/cobra"
 )
@@ -21,7 +21,7 @@ func newVersion() *cobra.Command {
 			abi = fmt.Sprintf("Landlock ABI %d", h.LandlockABI)
 		}
 		_, err := fmt.Fprintf(c.OutOrStdout(), "dshx %s (%s, %s/%s; Linux %s, %s)\n",
-			version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH, h.Kernel, abi)
+			program.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, h.Kernel, abi)
 		return err
 	})
 }

@@ -6,7 +6,9 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 
+	"github.com/dshx/dshx/internal/version"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,4 +31,33 @@ func UntilSignal(ctx context.Context) (_ context.Context, stop func()) {
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); close(signals); cancel(nil) }
+}
+
+// Version is what the build was told, or else what the toolchain wrote down: the
+// module's version (go install), the commit (a build in a clone).
+func Version() string {
+	if version.Stamp != "" {
+		return version.Stamp
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	var commit, modified string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "-dirty"
+		}
+	}
+	switch {
+	case v != "" && v != "(devel)":
+		return v
+	case commit != "":
+		return commit + modified
+	}
+	return "unknown"
 }

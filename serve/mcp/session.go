@@ -48,9 +48,9 @@ type JobEnd struct {
 // Options are a connection's.
 type Options struct {
 	Version string // of the program
-	// Open puts the policy in force. It is called once, at the start and beside
-	// everything else: what needs no policy is answered meanwhile. Its failure
-	// ends the connection, as *OpenError.
+	// Open puts the policy in force. It is called once, behind the first reply or
+	// soon, and beside everything else: what needs no policy is answered
+	// meanwhile. Its failure ends the connection, as *OpenError.
 	Open func() (Session, error)
 	// Tools are those that the opened session will have, to be listed before.
 	Tools func() ([]*pipeline.Tool, error)
@@ -78,6 +78,8 @@ const (
 	// patience is for how long a reader may take nothing when all is to end: one
 	// that has stopped reading must not keep what was started alive.
 	patience = 5 * time.Second
+	// firstReply is for how long opening the tools waits for it.
+	firstReply = 20 * time.Millisecond
 	// maxEnded is how many ended jobs are remembered for the next result.
 	maxEnded = 128
 )
@@ -114,6 +116,8 @@ type session struct {
 	server   *sdk.Server
 	peer     *sdk.ServerSession
 
+	begin    func()        // lets the opening begin
+	begun    chan struct{} // closed by it
 	opened   chan struct{} // closed when what follows is there
 	tools    Session       // nil if it can't be had
 	failure  *pipeline.Error
@@ -129,14 +133,15 @@ type session struct {
 	listed string // tools/list of known
 }
 
-// newSession begins to open the tools.
+// newSession makes a session whose tools are opened by and by.
 func newSession(ctx context.Context, o Options) *session {
-	s := &session{o: o, log: o.Log, opened: make(chan struct{}), stopJobs: func() {}, undo: func() {}}
+	s := &session{o: o, log: o.Log, begun: make(chan struct{}), opened: make(chan struct{}), stopJobs: func() {}, undo: func() {}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.ctx, s.abort = context.WithCancelCause(ctx)
 	s.answers, s.unanswered = context.WithCancelCause(s.ctx)
+	s.begin = sync.OnceFunc(func() { close(s.begun) })
 	s.requests = newRequests(o.maxPending, maxPendingLines*o.MaxLine)
 	s.endJobs = sync.OnceFunc(func() {
 		<-s.opened
@@ -166,7 +171,15 @@ func (s *session) connect(t sdk.Transport) (err error) {
 	return err
 }
 
+// open puts the policy in force: when the client has its first reply, which need
+// not share the processor with it, or soon, since a client that says nothing is to
+// learn of a mistake as well.
 func (s *session) open() {
+	select {
+	case <-s.begun:
+	case <-time.After(firstReply):
+	case <-s.ctx.Done():
+	}
 	tools, err := s.o.Open()
 	if err != nil {
 		s.failure = failureOf(err)

@@ -66,6 +66,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	if err != nil {
 		s.abort(err)
 	}
+	s.begin()
 	s.end()
 	cause := context.Cause(s.ctx)
 	close(c.over)
@@ -289,6 +290,7 @@ func (c *stdio) reply(r *jsonrpc.Response) {
 	// Its id is free in one with the writing: it may be used again as soon as the
 	// reply is read.
 	c.out.Write(line, func() { c.s.requests.free(e) })
+	c.s.begin()
 	c.s.done(e, false)
 }
 
