@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 deprecated for protocols that are not spoken here; those that are have it
+
 package mcp
 
 import (
@@ -12,6 +14,12 @@ import (
 
 // rootsTime is for how long a client's roots are waited for.
 const rootsTime = 30 * time.Second
+
+// watchRoots asks a client for its roots when it is there, and when they change.
+func (s *session) watchRoots(o *sdk.ServerOptions) {
+	o.InitializedHandler = func(context.Context, *sdk.InitializedRequest) { s.askRoots() }
+	o.RootsListChangedHandler = func(context.Context, *sdk.RootsListChangedRequest) { s.askRoots() }
+}
 
 // askRoots asks a client for its roots, if it has any, and says in the log where
 // they are not about the workspace. They change nothing: what may be touched is

@@ -149,15 +149,15 @@ func newSession(ctx context.Context, o Options) *session {
 			s.tools.EndJobs()
 		}
 	})
-	s.server = sdk.NewServer(&sdk.Implementation{Name: "dshx", Title: "dshx", Version: o.Version}, &sdk.ServerOptions{
+	options := &sdk.ServerOptions{
 		Instructions:              instructions,
 		Logger:                    slog.New(quiet{s.log.Handler()}),
-		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{}, Logging: &sdk.LoggingCapabilities{}},
+		Capabilities:              capabilities(),
 		SupportedProtocolVersions: versions(),
-		InitializedHandler:        func(context.Context, *sdk.InitializedRequest) { s.askRoots() },
-		RootsListChangedHandler:   func(context.Context, *sdk.RootsListChangedRequest) { s.askRoots() },
 		SetCacheable:              func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
-	})
+	}
+	s.watchRoots(options)
+	s.server = sdk.NewServer(&sdk.Implementation{Name: "dshx", Title: "dshx", Version: o.Version}, options)
 	s.server.AddReceivingMiddleware(s.receive)
 	s.addPrompts()
 	go s.open()
@@ -433,40 +433,6 @@ func unknownTool(name string, tools []*pipeline.Tool) error {
 	data := mustJSON(map[string]any{"tools": names})
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Data: []byte(data),
 		Message: "unknown tool " + strconv.Quote(clip(name)) + "; there are " + strings.Join(names, ", ")}
-}
-
-// jobEnded tells the client that a job has ended, at once and with the next
-// result.
-func (s *session) jobEnded(end JobEnd) {
-	s.mu.Lock()
-	s.ended = append(s.ended, end.Job)
-	if n := len(s.ended) - maxEnded; n > 0 {
-		s.ended = slices.Delete(s.ended, 0, n)
-	}
-	s.mu.Unlock()
-	if s.peer.InitializeParams() == nil {
-		return
-	}
-	_ = s.peer.Log(context.Background(), &sdk.LoggingMessageParams{Level: "info", Logger: "dshx", Data: end.Text,
-		Meta: sdk.Meta{"dshx/job": rawJSON(end.Job)}})
-}
-
-// takeEnded are the jobs that the next result tells of.
-func (s *session) takeEnded() []pipeline.JSON {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	jobs := s.ended
-	s.ended = nil
-	return jobs
-}
-
-func (s *session) untakeEnded(jobs []pipeline.JSON) {
-	if len(jobs) == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = append(slices.Clip(jobs), s.ended...)
 }
 
 // rawJSON is JSON to the SDK's encoder.
