@@ -26,16 +26,16 @@ endif
 # A clone that belongs to somebody else makes git, and with it the version stamp, fail.
 export GOFLAGS := $(strip $(filter-out -buildvcs=false,$(GOFLAGS)) -buildvcs=false)
 
-BUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+BUILD = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/dshx/dshx/internal/version.Stamp=$(VERSION)"
 
 .PHONY: help
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | awk -F '\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 .PHONY: build
-build: ## build bin/dshx: static, without cgo
+build: ## build bin/dshx and bin/dshx-mcp: static, without cgo
 	@scripts/bootstrap.sh build
-	$(BUILD) -o bin/dshx ./cmd/dshx
+	$(BUILD) -o bin/ ./cmd/...
 
 .PHONY: demo
 demo: ## watch real builds and real attacks run under a policy

@@ -8,7 +8,7 @@
 //
 // Environment:
 //
-//	DSHX_BIN             use this dshx instead of building one; "none" runs only what needs no dshx
+//	DSHX_BIN             use this dshx, and dshx-mcp beside it, instead of building them; "none" runs only what needs no dshx
 //	DSHX_IT_BASE         directory for workspaces and homes (default: a fresh one, see pickBase)
 //	DSHX_REQUIRE_KERNEL  1: a skip for want of a kernel feature is a failure
 package integration

@@ -600,18 +600,17 @@ func assertUsageOrRefusal(t *testing.T, r *Result) {
 }
 
 // outOfReach are the parts of cases that need what this version has not got:
-// namespaces, MCP, several calls of bash at a time in one process.
+// namespaces, several calls of bash at a time in one process.
 var outOfReach = []struct{ name, reason string }{
 	{"F1-14, F1-16 (denials inside the workspace)", "need namespaces; tested instead: the gap is named and --require full refuses"},
 	{"F1-18 (patch)", "there is no such tool; an edit of several places in one file is all or nothing: TestF4_10_SeveralEdits"},
 	{"F1-19 (delete)", "there is no such tool"},
-	{"F1-21 (MCP's markers, logs and sockets)", "there is no MCP server; dshx exec keeps nothing but T"},
+	{"F1-21 (markers, logs and sockets of a server)", "dshx keeps nothing but T, and what was too long for a result"},
 	{"F1-26 (1000 starts from the server mode, 16 at a time)", "calls of bash run one after the other; package sandbox starts 64 at once"},
 	{"F1-25 (flips to W/.git/hooks/x)", "protected paths need namespaces"},
 	{"every case through the bash tool", "it starts commands as the command line does, in the file tools' domain: TestLines_CallsEndToEnd, and the tests of tools/bash"},
 	{"F3-4 (b) (200 commands of a server, 20 at a time)", "as F1-26; package sandbox: TestCmd_ThreadsThatEndKillNobody"},
 	{"F3-15 (an argument of 200 KB)", "execve(2) of dshx itself refuses it; tested instead: arguments and environment at the limit together"},
-	{"F3-19 (MCP)", "there is no MCP server; JSON lines: TestLines_F6_6_LongAndBroken, and the tests of serve/jsonl"},
 }
 
 // What is tested in a part's place must be there.

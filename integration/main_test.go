@@ -108,21 +108,25 @@ func enter() (int, error) {
 	switch dshx {
 	case "":
 		dshx = filepath.Join(bin, "dshx")
-		if err := build(dshx, "../cmd/dshx"); err != nil {
-			return 1, err
+		for _, program := range []string{"dshx", "dshx-mcp"} {
+			if err := build(filepath.Join(bin, program), "../cmd/"+program); err != nil {
+				return 1, err
+			}
 		}
 	case "none":
 		dshx = ""
 	default:
-		// A copy, since every user of the tests must be able to execute it.
-		data, err := os.ReadFile(dshx)
-		if err != nil {
-			return 1, err
+		// Copies, since every user of the tests must be able to execute them.
+		for _, program := range []string{"dshx", "dshx-mcp"} {
+			data, err := os.ReadFile(filepath.Join(filepath.Dir(dshx), program))
+			if err != nil {
+				return 1, err
+			}
+			if err := os.WriteFile(filepath.Join(bin, program), data, 0o755); err != nil {
+				return 1, err
+			}
 		}
 		dshx = filepath.Join(bin, "dshx")
-		if err := os.WriteFile(dshx, data, 0o755); err != nil {
-			return 1, err
-		}
 	}
 
 	self, err := os.Executable()

@@ -10,6 +10,7 @@ import (
 	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/internal/program"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/serve/jsonl"
 	"github.com/spf13/cobra"
@@ -53,7 +54,7 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 		_ = t.Close()
 		return err
 	}
-	ctx, stop := untilSignal(context.Background())
+	ctx, stop := program.UntilSignal(context.Background())
 	defer stop()
 	defer t.Approvals.Use(&approval.Terminal{})()
 	result := t.Scope.Call(ctx, pipeline.Request{ID: "1", Name: args[0], Args: text})
@@ -72,7 +73,7 @@ func runCall(c *cobra.Command, f *cli.Flags, args []string) error {
 	if len(live) > 0 {
 		fmt.Fprintf(c.ErrOrStderr(), "dshx: ended with the call: %s; jobs live as long as a dshx exec that reads calls\n", strings.Join(live, ", "))
 	}
-	var sig ended
+	var sig program.Ended
 	switch {
 	case errors.As(context.Cause(ctx), &sig):
 		return statusError(128 + int(sig.Signal))

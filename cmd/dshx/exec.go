@@ -5,6 +5,7 @@ import (
 
 	"github.com/dshx/dshx/commandrules"
 	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/internal/cli/early"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/spf13/cobra"
 )
@@ -18,10 +19,10 @@ func newExec() *cobra.Command {
 		DisableFlagParsing: true,
 		Args:               cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if status, done := cli.ExecMain(args, argvRules); done {
+			if status, done := early.ExecMain(args, argvRules); done {
 				return statusError(status)
 			}
-			runtime.UnlockOSThread() // see internal/cli/early.go; a server needs no thread
+			runtime.UnlockOSThread() // see internal/cli/early/early.go; a server needs no thread
 			f, _, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines, cli.Log)
 			if err != nil {
 				return err

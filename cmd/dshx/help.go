@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dshx/dshx/internal/cli"
+	"github.com/dshx/dshx/internal/cli/early"
 	"github.com/spf13/cobra"
 )
 
@@ -12,8 +13,11 @@ import (
 // written out here, not a template: text/template would keep every exported
 // method of the program from being left out by the linker.
 func help(c *cobra.Command) string {
-	if c.Name() == "exec" {
-		return cli.ExecUsage()
+	switch c.Name() {
+	case "exec":
+		return early.ExecUsage()
+	case "serve":
+		return cli.ServeUsage()
 	}
 	var b strings.Builder
 	text := c.Long

@@ -4,80 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"sync/atomic"
 
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/internal/program"
 	"github.com/dshx/dshx/internal/toolset"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/serve/jsonl"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
-
-// ended is the signal that ends a server, as the cause of its context.
-type ended struct{ unix.Signal }
-
-func (e ended) Error() string { return e.String() }
-
-// untilSignal is a context that SIGINT, SIGTERM and SIGHUP end.
-func untilSignal(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-	// A write that fails says it. Not ignored, which commands would inherit.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
-	go func() {
-		if s, ok := <-signals; ok {
-			cancel(ended{s.(unix.Signal)})
-		}
-	}()
-	return ctx, func() { signal.Stop(signals); close(signals); cancel(nil) }
-}
-
-// whileRead is a context that ends with jsonl.ErrClosed when nobody can read
-// out any more, which else only the next line would find out.
-func whileRead(ctx context.Context, out io.Writer) (context.Context, func()) {
-	f, ok := out.(*os.File)
-	if !ok {
-		return ctx, func() {}
-	}
-	conn, err := f.SyscallConn() // f.Fd would change its mode
-	if err != nil {
-		return ctx, func() {}
-	}
-	fd := int32(-1) // which poll(2) ignores
-	_ = conn.Control(func(n uintptr) { fd = int32(n) })
-	r, w, err := os.Pipe()
-	if err != nil {
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
-	fds := []unix.PollFd{{Fd: fd}, {Fd: int32(r.Fd()), Events: unix.POLLIN}}
-	go func() {
-		defer close(ended)
-		for {
-			_, err := unix.Poll(fds, -1)
-			switch {
-			case err == unix.EINTR:
-				continue
-			case err == nil && fds[1].Revents == 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0:
-				cancel(jsonl.ErrClosed)
-			}
-			return
-		}
-	}()
-	return ctx, func() {
-		_ = w.Close()
-		<-ended
-		_ = r.Close()
-		cancel(nil)
-	}
-}
 
 // oneCaller is what a front door with one caller has.
 type oneCaller struct {
@@ -120,16 +59,14 @@ func serveLines(c *cobra.Command, f *cli.Flags) error {
 		_, exit := oneshot.Classify(err)
 		return statusError(exit)
 	}
-	ctx, stop := untilSignal(context.Background())
+	ctx, stop := program.UntilSignal(context.Background())
 	defer stop()
-	ctx, unwatch := whileRead(ctx, c.OutOrStdout())
-	defer unwatch()
 	err = jsonl.Serve(ctx, c.InOrStdin(), c.OutOrStdout(), jsonl.Options{
 		Scope: t.Scope, Unordered: f.Unordered, Approvals: t.Approvals, Events: t.JobEvents, End: t.host.EndJobs,
 	})
 	closing := t.Close()
 	endLog(err)
-	var sig ended
+	var sig program.Ended
 	switch {
 	case err == nil && closing == nil:
 		return nil
@@ -161,7 +98,7 @@ func openLog(c *cobra.Command, f *cli.Flags, t *oneCaller) (end func(cause error
 		say(w)
 	}
 	rec := log.Scope("main")
-	t.Record(rec, buildVersion())
+	t.Record(rec, program.Version())
 	return func(cause error) {
 		reason := "all calls have ended"
 		if cause != nil {

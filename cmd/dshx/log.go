@@ -12,6 +12,7 @@ import (
 
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
+	"github.com/dshx/dshx/internal/program"
 	"github.com/dshx/dshx/internal/toolset"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/sessionlog"
@@ -105,7 +106,7 @@ func logShow(c *cobra.Command, f *cli.Flags, args []string) error {
 	next, stop := r.Next, func() {}
 	ctx := context.Background()
 	if f.Follow {
-		ctx, stop = untilSignal(ctx)
+		ctx, stop = program.UntilSignal(ctx)
 		next = func() (sessionlog.Line, error) { return r.Follow(ctx) }
 	}
 	defer stop()
@@ -132,7 +133,7 @@ func logShow(c *cobra.Command, f *cli.Flags, args []string) error {
 		}
 	}
 	p.line(sessionlog.Line{})
-	var sig ended
+	var sig program.Ended
 	if errors.As(context.Cause(ctx), &sig) {
 		return statusError(128 + int(sig.Signal))
 	}

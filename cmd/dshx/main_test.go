@@ -53,14 +53,14 @@ func home(t *testing.T) (home, ws string) {
 }
 
 func TestHelp_IsWhatTheGoldenFilesSay(t *testing.T) {
-	for _, topic := range []string{"", "exec", "policy", "policy show", "policy explain", "policy init", "log", "log show", "log html", "call", "doctor", "version", "completion", "help"} {
+	for _, topic := range []string{"", "exec", "serve", "policy", "policy show", "policy explain", "policy init", "log", "log show", "log html", "call", "doctor", "version", "completion", "help"} {
 		t.Run(topic, func(t *testing.T) {
 			args := strings.Fields(topic)
 			status, got, errs := dshx(append([]string{"help"}, args...)...)
 			if status != 0 || errs != "" {
 				t.Fatalf("status %d, %s", status, errs)
 			}
-			if topic != "exec" { // which runs before this: internal/cli
+			if topic != "exec" && topic != "serve" { // which run before this: internal/cli/early
 				if _, other, _ := dshx(append(args, "--help")...); other != got {
 					t.Errorf("--help prints something else:\n%s", other)
 				}
@@ -236,6 +236,9 @@ func TestCompletion_OffersWhatIsThere(t *testing.T) {
 		{"ex", "exec", "doctor"},
 		{"exec --net", "--network", "--preset"},
 		{"exec --network ", "loopback", "workspace"},
+		{"serve --log-l", "--log-level", "--preset"},
+		{"serve --log-level ", "debug", "text"},
+		{"serve --bu", ":4", "--build"},
 		{"exec --preset w", "workspace-write", "read-only"},
 		{"policy ", "explain", "exec"},
 		{"policy explain ", "truncate", "--json"},

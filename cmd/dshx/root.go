@@ -65,7 +65,7 @@ func newRoot() *cobra.Command {
 		Long: `dshx runs a command so that the kernel refuses what a policy doesn't allow:
 
   dshx exec -- make test`,
-	}, newExec(), newCall(), newTools(), newPolicy(), newLog(), newDoctor(), newVersion(), newCompletion(), newCheck())
+	}, newExec(), newServe(), newCall(), newTools(), newPolicy(), newLog(), newDoctor(), newVersion(), newCompletion(), newCheck())
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(newHelp(root))

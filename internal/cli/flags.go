@@ -38,6 +38,9 @@ type Flags struct {
 	Help  bool
 	Ended bool // by "--": Parse only
 
+	LogLevel, LogFormat string // serve: "" for the default
+	Build               string // serve: the version that must be its own
+
 	Check bool   // policy explain: a denial is status 1
 	Store string // policy init: "user" or "workspace"; "" prints
 

@@ -114,18 +114,24 @@ var table = []row{
 		except: []string{"./sandbox/internal/..."}, reason: "only the mechanism that owns it speaks Landlock"},
 
 	// The path of exec runs before the rest of the program is initialised (ADR 0008).
-	{importer: "./internal/cli", imported: "github.com/spf13/cobra", reason: "exec must not wait for the command tree"},
-	{importer: "./internal/cli", imported: "github.com/spf13/pflag", reason: "exec must not wait for the command tree"},
-	{importer: "./internal/cli", imported: "net/http", reason: "its package initialisation costs milliseconds"},
-	{importer: "./internal/cli", imported: "text/template", reason: "it switches off the linker's dead code elimination"},
-	{importer: "./internal/cli", imported: "unique", reason: "it comes with net/netip, whose package initialisation costs more than reading a policy"},
-	{importer: "./internal/cli", imported: "crypto/...", reason: "its package initialisation is self-tests and tables that exec needs none of"},
-	{importer: "./internal/cli", imported: "encoding/gob", reason: "its package initialisation costs milliseconds"},
-	{importer: "./...", imported: "./internal/cli", reach: directly, except: []string{"./cmd/dshx"}, reason: "linking it makes a program whose first argument is exec run dshx exec"},
+	{importer: "./internal/cli/...", imported: "github.com/spf13/cobra", reason: "exec must not wait for the command tree"},
+	{importer: "./internal/cli/...", imported: "github.com/spf13/pflag", reason: "exec must not wait for the command tree"},
+	{importer: "./internal/cli/...", imported: "net/http", reason: "its package initialisation costs milliseconds"},
+	{importer: "./internal/cli/...", imported: "text/template", reason: "it switches off the linker's dead code elimination"},
+	{importer: "./internal/cli/...", imported: "unique", reason: "it comes with net/netip, whose package initialisation costs more than reading a policy"},
+	{importer: "./internal/cli/...", imported: "crypto/...", reason: "its package initialisation is self-tests and tables that exec needs none of"},
+	{importer: "./internal/cli/...", imported: "encoding/gob", reason: "its package initialisation costs milliseconds"},
+	{importer: "./...", imported: "./internal/cli/early", except: []string{"./cmd/dshx"}, reason: "linking it makes a program whose first argument is exec run dshx exec"},
+	// What only serve needs is in the program that has it (ADR 0018).
+	{importer: "./cmd/dshx", imported: "github.com/modelcontextprotocol/go-sdk/...", reason: "its initialisation would come before exec, and an environment variable of its own can make it panic there"},
+	{importer: "./cmd/dshx", imported: "net/http", reason: "its initialisation comes before exec"},
+	{importer: "./cmd/dshx-mcp", imported: "github.com/spf13/cobra", reason: "it has one command"},
+	{importer: "./...", imported: "github.com/modelcontextprotocol/go-sdk/...", reach: directly,
+		except: []string{"./serve/mcp"}, reason: "one front door speaks the protocol"},
 	{importer: "./internal/oneshot", imported: "./internal/doctor", reason: "exec enforces, it does not examine"},
 
 	// One handler for each signal: os/signal would install its own (ADR 0010).
-	{importer: "./internal/cli", imported: "os/signal", reason: "internal/sigpipe has the signals of exec, and os/signal must not be used for the same ones"},
+	{importer: "./internal/cli/...", imported: "os/signal", reason: "internal/sigpipe has the signals of exec, and os/signal must not be used for the same ones"},
 	{importer: "./sandbox", imported: "os/signal", reason: "a library leaves the signals of its process alone"},
 	{importer: "./internal/sigpipe", imported: "./sandbox/...", reason: "signals are for any program"},
 
@@ -143,6 +149,11 @@ var table = []row{
 	{importer: "./fsobserve", imported: "net", reason: "it connects to nothing"},
 	{importer: "./...", imported: "github.com/cespare/xxhash/...", reach: directly,
 		except: []string{"./fsobserve"}, reason: "one hash for the versions of files"},
+
+	// Front doors decode and encode; what they share knows no protocol.
+	{importer: "./serve/...", imported: "./sandbox/...", reason: "a front door brings calls to the pipeline, whatever enforces"},
+	{importer: "./serve/...", imported: "./tools/...", reason: "a front door brings calls to the pipeline, whatever tools there are"},
+	{importer: "./serve/internal/wire", imported: "./...", reason: "lines in, lines out: it knows no call"},
 
 	// The file tools work in a domain that they are given.
 	{importer: "./tools/fs", imported: "./sandbox/...", reach: directly, reason: "a domain comes through the interface that the tools declare"},
@@ -402,17 +413,26 @@ func TestViolations_FindsWhatRowsForbid(t *testing.T) {
 	}
 }
 
-// docs/deps.golden shows a new module of the program in the diff that brings it.
-func TestModulesInTheProgram(t *testing.T) {
-	modules := map[string]bool{}
-	for _, p := range goList(t, "-deps", "./cmd/dshx") {
-		if p.Module != nil && !p.Module.Main {
-			modules[p.Module.Path+" "+p.Module.Version] = true
+// programs are all that this module has.
+var programs = []string{"dshx", "dshx-mcp"}
+
+// docs/deps.golden shows a new module of a program in the diff that brings it.
+func TestModulesInThePrograms(t *testing.T) {
+	text := "# Modules linked into the programs; docs/dependencies.md says why. Written by make generate.\n"
+	for _, program := range programs {
+		modules := map[string]bool{}
+		for _, p := range goList(t, "-deps", "./cmd/"+program) {
+			if p.Module != nil && !p.Module.Main {
+				modules[p.Module.Path+" "+p.Module.Version] = true
+			}
+		}
+		text += "# " + program + "\n"
+		for _, m := range slices.Sorted(maps.Keys(modules)) {
+			text += m + "\n"
 		}
 	}
-	text := "# Modules linked into dshx; docs/dependencies.md says why. Written by make generate.\n"
-	for _, m := range slices.Sorted(maps.Keys(modules)) {
-		text += m + "\n"
+	if n := len(goList(t, "./cmd/...")); n != len(programs) {
+		t.Errorf("%d programs; this test knows %q", n, programs)
 	}
 	if *update {
 		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
@@ -425,7 +445,7 @@ func TestModulesInTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text != string(want) {
-		t.Errorf("the program's modules changed; is docs/dependencies.md still right? then run make generate\nhave:\n%swant:\n%s", text, want)
+		t.Errorf("the programs' modules changed; is docs/dependencies.md still right? then run make generate\nhave:\n%swant:\n%s", text, want)
 	}
 }
 

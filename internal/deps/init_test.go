@@ -25,7 +25,7 @@ var beforeExec = map[string]string{
 	"image/png":       "tools/fs/internal/imagefile",
 	"io/ioutil":       "golang.org/x/image/webp",
 	"iter":            "github.com/go-json-experiment/json",
-	"os/signal":       "internal/doctor, serve/jsonl",
+	"os/signal":       "internal/doctor, internal/program",
 
 	"github.com/go-json-experiment/json":          "pipeline",
 	"github.com/go-json-experiment/json/jsontext": "pipeline",
@@ -52,7 +52,7 @@ func TestInitialisedBeforeExec(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	needed := map[string]bool{}
-	for _, p := range goList(t, "-deps", "./internal/cli") {
+	for _, p := range goList(t, "-deps", "./internal/cli/early") {
 		needed[p.ImportPath] = true
 	}
 	lines := regexp.MustCompile(`(?m)^init (\S+) @\S+ ms, \S+ ms clock, (\d+) bytes`).FindAllStringSubmatch(string(out), -1)

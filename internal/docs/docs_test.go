@@ -100,14 +100,14 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// program returns a folder with dshx in it: DSHX_BIN's or a fresh build.
+// program returns a folder with the programs in it: DSHX_BIN's or a fresh build.
 func program(t *testing.T) string {
 	t.Helper()
 	if bin := os.Getenv("DSHX_BIN"); bin != "" && filepath.Base(bin) == "dshx" {
 		return filepath.Dir(bin)
 	}
 	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "dshx"), "./cmd/dshx")
+	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/...")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

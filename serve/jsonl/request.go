@@ -1,12 +1,11 @@
 package jsonl
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/serve/internal/wire"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -54,7 +53,7 @@ func decode(line []byte) (request, error) {
 	r := request{id: null}
 	if w.ID != nil {
 		if !isID(w.ID) {
-			return r, fmt.Errorf("id must be a string or a number, not %s", kind(w.ID))
+			return r, fmt.Errorf("id must be a string or a number, not %s", wire.Kind(w.ID))
 		}
 		r.id = string(w.ID)
 	}
@@ -72,7 +71,7 @@ func decode(line []byte) (request, error) {
 			return nil
 		}
 		if v.Kind() != '"' {
-			return fmt.Errorf("%s must be a string, not %s", name, kind(v))
+			return fmt.Errorf("%s must be a string, not %s", name, wire.Kind(v))
 		}
 		return json.Unmarshal(v, to)
 	}
@@ -83,14 +82,14 @@ func decode(line []byte) (request, error) {
 		}
 		if w.Stream != nil {
 			if k := w.Stream.Kind(); k != 't' && k != 'f' {
-				return r, fmt.Errorf("stream must be true or false, not %s", kind(w.Stream))
+				return r, fmt.Errorf("stream must be true or false, not %s", wire.Kind(w.Stream))
 			}
 			r.stream = w.Stream.Kind() == 't'
 		}
 		r.arguments = w.Arguments
 	case w.Cancel != nil:
 		if !isID(w.Cancel) || w.Cancel.Kind() == 'n' {
-			return r, fmt.Errorf("cancel must be the id of a call, not %s", kind(w.Cancel))
+			return r, fmt.Errorf("cancel must be the id of a call, not %s", wire.Kind(w.Cancel))
 		}
 		id := string(w.Cancel)
 		r.cancel = &id
@@ -114,64 +113,16 @@ func isID(v jsontext.Value) bool {
 	return k == '"' || k == '0' || k == 'n'
 }
 
-func kind(v jsontext.Value) string {
-	switch v.Kind() {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 'n':
-		return "null"
-	}
-	return "true or false"
-}
-
 // findID is the id in what is no request, or null: the member of the outermost
 // object, as far as it can be read.
 func findID(line []byte) string {
-	dec := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+	v := wire.Salvage(line, "id")
+	if v == nil || !isID(v) {
 		return null
 	}
-	for {
-		name, err := dec.ReadToken()
-		if err != nil || name.Kind() != '"' {
-			return null
-		}
-		if name.String() != "id" {
-			if err := dec.SkipValue(); err != nil {
-				return null
-			}
-			continue
-		}
-		v, err := dec.ReadValue()
-		if err != nil && err != io.EOF || !isID(v) {
-			return null
-		}
-		// A number whose end isn't seen is the beginning of another.
-		if rest := bytes.TrimLeft(line[dec.InputOffset():], " \t\r"); v.Kind() == '0' && (len(rest) == 0 || rest[0] != ',' && rest[0] != '}') {
-			return null
-		}
-		// It must be valid by itself, to be sent back.
-		if j, err := pipeline.ParseJSON(v); err == nil {
-			return j.String()
-		}
-		return null
+	// It must be valid by itself, to be sent back.
+	if j, err := pipeline.ParseJSON(v); err == nil {
+		return j.String()
 	}
-}
-
-// key tells whether two ids are the same, however a string is written.
-func key(id string) string {
-	if id[0] != '"' {
-		return id
-	}
-	var s string
-	if json.Unmarshal([]byte(id), &s) != nil {
-		return id
-	}
-	return `"` + s
+	return null
 }

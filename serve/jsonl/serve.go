@@ -3,7 +3,6 @@ package jsonl
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/pipeline"
+	"github.com/dshx/dshx/serve/internal/wire"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -52,8 +52,11 @@ const (
 	patience = 5 * time.Second
 )
 
+// MaxLine is the longest line that is taken, without its end.
+const MaxLine = wire.MaxLine
+
 // ErrClosed is the end of a connection whose reader has gone.
-var ErrClosed = errors.New("nobody reads the results any more")
+var ErrClosed = wire.ErrClosed
 
 // Serve answers the requests on in until its end, until ctx ends, or until
 // nobody reads out any more. All calls have ended then, and their results are
@@ -76,9 +79,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	if o.End == nil {
 		o.End = func() {}
 	}
+	ctx, unwatch := wire.WhileRead(ctx, out)
+	defer unwatch()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{o: o, ctx: ctx, abort: cancel, out: newOutput(out), calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
+	s := &server{o: o, ctx: ctx, abort: cancel, out: wire.NewOutput(out), calls: map[string]*entry{}, queue: pipeline.NewQueue(o.Scope, pipeline.Barrier, 0)}
 	s.room.L = &s.mu
 	leave := func() {}
 	if o.Approvals != nil {
@@ -86,11 +91,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		leave = o.Approvals.Use(s.broker)
 		defer leave()
 	}
-	go s.out.run(func() { cancel(ErrClosed) })
-	defer s.out.leave()
+	go s.out.Run(func() { cancel(ErrClosed) })
+	defer s.out.Leave()
 	end := sync.OnceFunc(o.End)
 	context.AfterFunc(ctx, func() {
-		go s.out.watch(o.patience)
+		go s.out.Watch(o.patience)
 		end()
 	})
 	stop := func() {}
@@ -133,7 +138,7 @@ type server struct {
 	queue  *pipeline.Queue
 	broker *approval.Broker
 
-	out *output
+	out *wire.Output
 
 	mu      sync.Mutex
 	room    sync.Cond
@@ -156,13 +161,13 @@ type entry struct {
 
 // read takes lines until their end.
 func (s *server) read(in io.Reader) error {
-	l := newLines(in, s.o.MaxLine)
+	l := wire.NewLines(in, s.o.MaxLine)
 	for {
-		line, err := l.next()
+		line, err := l.Next()
 		switch {
-		case err == errLong:
-			s.failed(findID(line), l.n, "the line is longer than "+strconv.Itoa(s.o.MaxLine)+" bytes")
-			if err := l.skip(); err != nil && err != io.EOF {
+		case err == wire.ErrLong:
+			s.failed(findID(line), l.Number(), "the line is longer than "+strconv.Itoa(s.o.MaxLine)+" bytes")
+			if err := l.Skip(); err != nil && err != io.EOF {
 				return err
 			}
 			continue
@@ -173,7 +178,7 @@ func (s *server) read(in io.Reader) error {
 		}
 		r, err := decode(line)
 		if err != nil {
-			s.failed(r.id, l.n, err.Error())
+			s.failed(r.id, l.Number(), err.Error())
 			continue
 		}
 		if !s.take(r, len(line)) {
@@ -196,7 +201,7 @@ func (s *server) take(r request, size int) bool {
 	switch {
 	case r.cancel != nil:
 		s.mu.Lock()
-		e := s.calls[key(*r.cancel)]
+		e := s.calls[wire.Key(*r.cancel)]
 		s.mu.Unlock()
 		if e != nil {
 			e.cancel(pipeline.CancelReason(r.reason))
@@ -238,7 +243,7 @@ func (s *server) call(r request, size int) bool {
 		s.unnamed++
 		name = "null-" + strconv.Itoa(s.unnamed)
 	}
-	k := key(name)
+	k := wire.Key(name)
 	if s.calls[k] != nil {
 		s.mu.Unlock()
 		cancel(nil)
@@ -287,7 +292,7 @@ func (s *server) call(r request, size int) bool {
 		if before != nil && !s.o.Unordered {
 			<-before
 		}
-		s.out.write(reply, func() {
+		s.out.Write(reply, func() {
 			// Out of the table in one with the writing: an id may be used again
 			// as soon as its result is read, and a cancel that doesn't find the
 			// call is answered behind it.
@@ -373,7 +378,7 @@ func (s *server) hold(n int) {
 
 // write writes one line. A reader that doesn't read stops whoever writes; when
 // it has gone, everything ends.
-func (s *server) write(v any) { s.out.write(encode(v), nil) }
+func (s *server) write(v any) { s.out.Write(encode(v), nil) }
 
 // encode is v as a line.
 func encode(v any) string {

@@ -283,7 +283,9 @@ func (t *tools) wait() (*pipeline.Tool, error) {
 		Execute: func(ctx context.Context, a WaitArgs, call *pipeline.Call) (WaitValue, error) {
 			wait, cancel := bounded(ctx, waitTime(a.TimeoutMs))
 			defer cancel()
-			list, err := t.jobs(call).Wait(wait, a.JobIDs, a.Any)
+			owner := t.jobs(call)
+			defer report(wait, owner, a.JobIDs, call)()
+			list, err := owner.Wait(wait, a.JobIDs, a.Any)
 			v := WaitValue{Jobs: list}
 			switch {
 			case err == nil:

@@ -1,4 +1,4 @@
-package jsonl
+package wire
 
 import (
 	"io"
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// output writes lines to a reader, one at a time. A goroutine of its own does
+// Output writes lines to a reader, one at a time. A goroutine of its own does
 // it, since a Write can't be broken off: whoever waits for one that never
 // returns can still be let go.
-type output struct {
+type Output struct {
 	w     io.Writer
 	lines chan line
 	gone  chan struct{} // closed when nothing is written any more
-	leave func()        // closes it
+	leave func()        // closes it, once
 
 	since atomic.Pointer[time.Time] // when the reader was offered what it has not taken yet
 }
@@ -30,15 +30,16 @@ type line struct {
 // that takes little is told from one that takes nothing.
 const maxPiece = 64 << 10
 
-func newOutput(w io.Writer) *output {
-	o := &output{w: w, lines: make(chan line), gone: make(chan struct{})}
+// NewOutput writes to w what Run is there for.
+func NewOutput(w io.Writer) *Output {
+	o := &Output{w: w, lines: make(chan line), gone: make(chan struct{})}
 	o.leave = sync.OnceFunc(func() { close(o.gone) })
 	return o
 }
 
-// write returns when text is written, or nothing is any more. with is called
+// Write returns when text is written, or nothing is any more. with is called
 // in any case, in one with the writing.
-func (o *output) write(text string, with func()) {
+func (o *Output) Write(text string, with func()) {
 	done := make(chan struct{})
 	select {
 	case o.lines <- line{text, with, done}:
@@ -54,8 +55,12 @@ func (o *output) write(text string, with func()) {
 	}
 }
 
-// run writes until leave is called. closed is called when the reader has gone.
-func (o *output) run(closed func()) {
+// Leave ends the writing: who waits for it waits no longer, and nothing more is
+// taken. It may be called any number of times.
+func (o *Output) Leave() { o.leave() }
+
+// Run writes until Leave is called. closed is called when the reader has gone.
+func (o *Output) Run(closed func()) {
 	for {
 		select {
 		case l := <-o.lines:
@@ -72,7 +77,7 @@ func (o *output) run(closed func()) {
 	}
 }
 
-func (o *output) put(text string) error {
+func (o *Output) put(text string) error {
 	for text != "" {
 		now := time.Now()
 		o.since.Store(&now)
@@ -86,8 +91,8 @@ func (o *output) put(text string) error {
 	return nil
 }
 
-// watch ends the writing when the reader takes nothing for that long.
-func (o *output) watch(patience time.Duration) {
+// Watch ends the writing when the reader takes nothing for that long.
+func (o *Output) Watch(patience time.Duration) {
 	from := time.Now()
 	for {
 		wait := patience

@@ -1,10 +1,11 @@
-package cli
+package early
 
 import (
 	"io"
 	"os"
 	"runtime"
 
+	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/sandboxpolicy"
 )
@@ -23,7 +24,7 @@ not set the sandbox up or start the command, 126: not executable, 127: not
 found, 128+n: ended by signal n, 2: usage.
 
 Flags:
-` + Help(Shared, Exec, Lines, Log)
+` + cli.Help(cli.Shared, cli.Exec, cli.Lines, cli.Log)
 }
 
 // ExecMain is `dshx exec ARGS` with a command; it returns the exit status. It is
@@ -31,7 +32,7 @@ Flags:
 // tool calls come in as JSON lines, which somebody else serves; nor where the
 // policy has command rules, and rules is nil.
 func ExecMain(args []string, rules oneshot.Rules) (status int, done bool) {
-	f, argv, err := Parse(args, Shared, Exec, Lines, Log)
+	f, argv, err := cli.Parse(args, cli.Shared, cli.Exec, cli.Lines, cli.Log)
 	f.Request.Environ = os.Environ()
 	o := oneshot.Options{
 		Argv: argv, Request: f.Request, Timeout: f.Timeout, KillAfter: f.KillAfter,

@@ -1,4 +1,4 @@
-package jsonl
+package wire
 
 import (
 	"bufio"
@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// MaxLine is the longest line that is taken, without its end.
+// MaxLine is the longest line that front doors take, in bytes, without its end.
 const MaxLine = 64 << 20
 
 // idPrefix is how much of a longer line is kept, for the id in it.
 const idPrefix = 64 << 10
 
-// lines reads lines of bounded length.
-type lines struct {
+// Lines reads lines of bounded length.
+type Lines struct {
 	r   *bufio.Reader
 	max int
 	n   int // of the last line, from 1
@@ -23,19 +23,23 @@ type lines struct {
 	open bool // of a line that was too long there is more
 }
 
-func newLines(r io.Reader, max int) *lines {
-	return &lines{r: bufio.NewReaderSize(r, 64<<10), max: max}
+// NewLines reads the lines of r that are at most max bytes long.
+func NewLines(r io.Reader, max int) *Lines {
+	return &Lines{r: bufio.NewReaderSize(r, 64<<10), max: max}
 }
 
-// errLong is the error of a line that is too long. What next returned of it is
-// its beginning; skip reads the rest away.
-var errLong = errors.New("the line is too long")
+// Number is that of the last line, from 1, blank ones counted.
+func (l *Lines) Number() int { return l.n }
 
-// next returns the next line that isn't blank, without its end, a carriage
+// ErrLong is the error of a line that is too long. What Next returned of it is
+// its beginning; Skip reads the rest away.
+var ErrLong = errors.New("the line is too long")
+
+// Next returns the next line that isn't blank, without its end, a carriage
 // return before it, and a byte order mark at the very beginning. It is valid
-// until the call after. The last line may have no end. Errors: errLong, io.EOF,
+// until the call after. The last line may have no end. Errors: ErrLong, io.EOF,
 // and the reader's.
-func (l *lines) next() ([]byte, error) {
+func (l *Lines) Next() ([]byte, error) {
 	for {
 		line, err := l.read()
 		if err != nil {
@@ -47,7 +51,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-func (l *lines) read() ([]byte, error) {
+func (l *Lines) read() ([]byte, error) {
 	if cap(l.buf) > 1<<20 {
 		l.buf = nil // one long line is no reason to keep its memory
 	}
@@ -61,7 +65,7 @@ func (l *lines) read() ([]byte, error) {
 			l.open = err == bufio.ErrBufferFull
 			begin := bytes.Clone(line[:min(len(line), idPrefix)])
 			l.buf = nil
-			return begin, errLong
+			return begin, ErrLong
 		}
 		switch {
 		case err == nil, err == io.EOF && len(l.buf) > 0:
@@ -75,8 +79,8 @@ func (l *lines) read() ([]byte, error) {
 	}
 }
 
-// skip reads away what is left of a line that was too long.
-func (l *lines) skip() error {
+// Skip reads away what is left of a line that was too long.
+func (l *Lines) Skip() error {
 	for l.open {
 		_, err := l.r.ReadSlice('\n')
 		l.open = err == bufio.ErrBufferFull
