@@ -204,7 +204,7 @@ func walk(doc any, path []string) (map[string]any, error) {
 			}
 			doc = here[i]
 		default:
-			return nil, fmt.Errorf("nothing at %q: %T above it", step, doc)
+			return nil, fmt.Errorf("nothing at %s: %T where %s should be", strings.Join(path, "."), doc, step)
 		}
 	}
 	o, ok := doc.(map[string]any)
