@@ -9,7 +9,7 @@ import (
 
 // A value is a piece of configuration before it has a syntax: text, number,
 // boolean, list, object or expression.
-type value interface{}
+type value any
 
 type (
 	text    string
