@@ -45,12 +45,28 @@ type entry struct {
 	timeout time.Duration
 }
 
+// Remote is a server that a client reaches by HTTP.
+type Remote struct {
+	URL           string
+	Authorization string // the header
+}
+
 type client struct {
 	decode  func(text string, w World) (any, error)
 	find    func(doc any) (entry, error)
 	resolve func(s string, w World) (string, error)
 	environ func(w World) []string
 	dir     func(w World) string
+	remote  remoteKeys
+}
+
+// remoteKeys is where a remote entry's address and headers are; url "" for a
+// client that has none.
+type remoteKeys struct {
+	path    []string
+	url     string
+	headers []string
+	bearer  string // key that names the variable with the token, instead of headers
 }
 
 // Names are the clients that Read knows.
@@ -89,11 +105,58 @@ func Read(name, text string, w World) (Launch, error) {
 	return Launch{Argv: e.argv, Env: c.environ(w), Dir: c.dir(w), Timeout: e.timeout}, nil
 }
 
+// ReadRemote says what the client asks, and how it identifies itself, for a
+// configuration of a server that listens. It is as strict as Read.
+func ReadRemote(name, text string, w World) (Remote, error) {
+	c, ok := known()[name]
+	if !ok || c.remote.url == "" {
+		return Remote{}, fmt.Errorf("no client %q with remote servers", name)
+	}
+	doc, err := c.decode(text, w)
+	if err != nil {
+		return Remote{}, fmt.Errorf("%s: %w", name, err)
+	}
+	server, err := walk(doc, c.remote.path)
+	if err != nil {
+		return Remote{}, fmt.Errorf("%s: %w", name, err)
+	}
+	address, ok := server[c.remote.url].(string)
+	if !ok {
+		return Remote{}, fmt.Errorf("%s: %s is %T", name, c.remote.url, server[c.remote.url])
+	}
+	if c.remote.bearer != "" {
+		variable, _ := server[c.remote.bearer].(string)
+		token, ok := w.variable(variable)
+		if !ok {
+			return Remote{}, fmt.Errorf("%s: no variable %q", name, variable)
+		}
+		return Remote{URL: address, Authorization: "Bearer " + token}, nil
+	}
+	headers, err := walk(server, c.remote.headers)
+	if err != nil {
+		return Remote{}, fmt.Errorf("%s: %w", name, err)
+	}
+	header, ok := headers["Authorization"].(string)
+	if !ok {
+		return Remote{}, fmt.Errorf("%s: Authorization is %T", name, headers["Authorization"])
+	}
+	r := Remote{URL: address}
+	if r.URL, err = c.resolve(address, w); err != nil {
+		return Remote{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if r.Authorization, err = c.resolve(header, w); err != nil {
+		return Remote{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}
+
 func known() map[string]client {
 	// JSON with servers by name under a key.
 	std := func(key string, unit time.Duration) client {
-		return client{decode: fromJSON, find: commandAndArgs(unit, key, "dshx"), resolve: literal, environ: sdkEnviron, dir: slash}
+		return client{decode: fromJSON, find: commandAndArgs(unit, key, "dshx"), resolve: literal, environ: sdkEnviron, dir: slash,
+			remote: remoteKeys{path: []string{key, "dshx"}, url: "url", headers: []string{"headers"}}}
 	}
+	none := remoteKeys{}
 	with := func(c client, change func(*client)) client { change(&c); return c }
 
 	return map[string]client{
@@ -101,35 +164,39 @@ func known() map[string]client {
 		"vscode":   with(std("servers", 0), func(c *client) { c.resolve, c.environ, c.dir = workspaceFolder, all, home }),
 		"copilot":  with(std("mcpServers", 0), func(c *client) { c.resolve, c.dir = posix, project }),
 		"cursor":   with(std("mcpServers", 0), func(c *client) { c.resolve, c.environ, c.dir = workspaceFolder, all, home }),
-		"windsurf": with(std("mcpServers", 0), func(c *client) { c.resolve = braced }),
+		"windsurf": with(std("mcpServers", 0), func(c *client) { c.resolve, c.remote.url = workspaceFolder, "serverUrl" }),
 		"cline":    with(std("mcpServers", time.Second), func(c *client) { c.resolve = envBraced }),
 		"continue": with(std("", 0), func(c *client) {
 			c.decode, c.resolve = fromYAML, doubleBraced
 			c.find = commandAndArgs(time.Millisecond, "mcpServers", "dshx")
+			c.remote = remoteKeys{path: []string{"mcpServers", "dshx"}, url: "url", headers: []string{"requestOptions", "headers"}}
 		}),
-		"jetbrains": std("mcpServers", 0),
-		"junie":     std("mcpServers", 0),
+		"jetbrains": with(std("mcpServers", 0), func(c *client) { c.remote = none }),
+		"junie":     with(std("mcpServers", 0), func(c *client) { c.remote = none }),
 		// mcp-hub gives what the TypeScript SDK gives; seen: HOME PATH SHELL TERM.
 		"neovim": with(std("mcpServers", 0), func(c *client) { c.resolve, c.environ, c.dir = mcpHub, only("HOME", "PATH", "SHELL", "TERM"), project }),
 		"codecompanion": with(std("", 0), func(c *client) {
 			c.decode, c.find, c.environ, c.dir = fromLua, printed(time.Millisecond), all, project
+			c.remote = none
 		}),
 		"emacs": with(std("", 0), func(c *client) {
 			c.decode, c.find, c.environ, c.dir = fromElisp, printed(time.Second), all, home
+			c.remote = none
 		}),
-		"claude-desktop": std("mcpServers", 0),
+		"claude-desktop": with(std("mcpServers", 0), func(c *client) { c.remote = none }),
 		"claude-code": with(std("mcpServers", time.Millisecond), func(c *client) {
 			c.resolve, c.dir = braced, project
 			c.environ = func(w World) []string { return append(all(w), "CLAUDE_PROJECT_DIR="+w.Project) }
 		}),
 		"codex": with(std("", 0), func(c *client) {
 			c.decode, c.find = fromTOML, commandAndArgs(time.Second, "mcp_servers", "dshx")
+			c.remote = remoteKeys{path: []string{"mcp_servers", "dshx"}, url: "url", bearer: "bearer_token_env_var"}
 			c.environ = only("HOME", "LANG", "PATH", "SHELL", "TERM")
 			c.dir = func(w World) string { return filepath.Join(w.Home, ".codex") }
 		}),
-		"gemini":    with(std("mcpServers", time.Millisecond), func(c *client) { c.resolve, c.environ, c.dir = posix, withoutSecrets, project }),
-		"qwen":      with(std("mcpServers", time.Millisecond), func(c *client) { c.resolve, c.environ, c.dir = posix, withoutSecrets, project }),
-		"opencode":  with(std("", 0), func(c *client) { c.find, c.resolve, c.environ, c.dir = openCode, curly, all, project }),
+		"gemini":    with(std("mcpServers", time.Millisecond), func(c *client) { c.resolve, c.environ, c.dir, c.remote.url = posix, withoutSecrets, project, "httpUrl" }),
+		"qwen":      with(std("mcpServers", time.Millisecond), func(c *client) { c.resolve, c.environ, c.dir, c.remote.url = posix, withoutSecrets, project, "httpUrl" }),
+		"opencode":  with(std("mcp", 0), func(c *client) { c.find, c.resolve, c.environ, c.dir = openCode, curly, all, project }),
 		"inspector": with(std("mcpServers", 0), func(c *client) { c.dir = project }),
 	}
 }
@@ -288,6 +355,15 @@ func folder(name string, w World) (string, error) {
 	return "", fmt.Errorf("no variable %s", name)
 }
 
+// secret is Continue's: a name in ~/.continue/.env or the environment.
+func secret(name string, w World) (string, error) {
+	name, ok := strings.CutPrefix(strings.TrimSpace(name), "secrets.")
+	if !ok {
+		return "", fmt.Errorf("no secret %s", name)
+	}
+	return environment(name, w)
+}
+
 // The ways in which clients write variables.
 var (
 	workspaceFolder = replace(`\$\{([^}]*)\}?`, folder)
@@ -295,7 +371,7 @@ var (
 	envBraced       = replace(`\$\{env:([^}]*)\}?`, environment)
 	posix           = replace(`\$(?:(\w+)|\{([^}]*)\})`, environment)
 	curly           = replace(`\{(?:env|file):([^}]*)\}?`, environment)
-	doubleBraced    = replace(`\$\{\{([^}]*)\}?\}?`, environment)
+	doubleBraced    = replace(`\$\{\{([^}]*)\}?\}?`, secret)
 )
 
 // mcpHub has the variables of VS Code and the environment in one space, and

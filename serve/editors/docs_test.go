@@ -23,9 +23,9 @@ const (
 	exampleW = "/home/me/app"
 )
 
-// A sighting is what was seen of a client itself. The server was a stand-in, in
-// a project whose path has spaces, quotes and letters beyond ASCII; the form for
-// HTTP was tried with another, which wants the token.
+// A sighting is what was seen of a client itself, with dshx's own server, in a
+// project whose path has spaces, quotes and letters beyond ASCII. The form for
+// HTTP was tried with each of them, too, with a small server that wants the token.
 type sighting struct {
 	what string // program and version
 	text string
@@ -34,13 +34,13 @@ type sighting struct {
 // tried are the clients that were started. The others need a screen, an
 // account, or a newer Emacs or Neovim than the machine had.
 var tried = map[string]sighting{
-	"claude-code": {"2.1.328", "Claude Code 2.1.328 (`claude mcp list`, with the entry in the user's file and in the project's) started it and listed its tools, both ways."},
-	"codex":       {"0.169.0", "Codex 0.169.0 (`codex mcp get`, `codex app-server`) started it and listed its tools, both ways."},
-	"gemini":      {"0.61.0", "Gemini CLI 0.61.0 (`gemini mcp list`) started it and shook hands, both ways."},
-	"qwen":        {"0.24.4", "Qwen Code 0.24.4 (`qwen mcp list`) started it and shook hands, both ways."},
-	"opencode":    {"1.18.33", "opencode 1.18.33 (`opencode mcp list`) started it and listed its tools, both ways."},
-	"neovim":      {"mcp-hub 4.2.1 alone", "mcp-hub 4.2.1, the program behind mcphub.nvim, started it, listed its tools and made a call, both ways; Neovim itself was not started."},
-	"inspector":   {"2.12.0", "MCP Inspector 2.12.0 (`mcp-inspector --cli`) started it, listed its tools and made a call, both ways."},
+	"claude-code": {"2.1.328", "Claude Code 2.1.328 (`claude mcp list`) started dshx, with the entry in the user's file and in the project's, and listed its tools."},
+	"codex":       {"0.169.0", "Codex 0.169.0 (`codex app-server`) started dshx and listed its tools."},
+	"gemini":      {"0.61.0", "Gemini CLI 0.61.0 (`gemini mcp list`) started dshx and shook hands."},
+	"qwen":        {"0.24.4", "Qwen Code 0.24.4 (`qwen mcp list`) started dshx and shook hands."},
+	"opencode":    {"1.18.33", "opencode 1.18.33 (`opencode mcp list`) started dshx and listed its tools."},
+	"neovim":      {"mcp-hub 4.2.1 alone", "mcp-hub 4.2.1, the program behind mcphub.nvim, started dshx, listed its tools and had bash run a command; Neovim itself was not started."},
+	"inspector":   {"2.12.0", "MCP Inspector 2.12.0 (`mcp-inspector --cli`) started dshx, listed its tools (`--strict`) and had it read a file."},
 }
 
 // The parts of docs/editors that come from the table are what the table says.
@@ -148,7 +148,7 @@ func page(t *testing.T, c *client) (string, error) {
 	}
 	w.WriteString("in the tests it is read as the client does, and what it says is started in the client's directory and environment: handshake, list of tools, one call. ")
 	if seen, ok := tried[c.name]; ok {
-		w.WriteString(seen.text)
+		w.WriteString(seen.text + " Over HTTP it was tried with a small server that wants the token.")
 	} else {
 		w.WriteString("The client itself was not started.")
 	}

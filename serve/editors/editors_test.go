@@ -471,6 +471,13 @@ func TestFor_Endpoint(t *testing.T) {
 		if !strings.Contains(config.Text, `"`+url+`"`) {
 			t.Errorf("%s: no address in\n%s", c.name, config.Text)
 		}
+		// With its environment the client asks what was meant.
+		with := world
+		with.Environ = append(slices.Clone(world.Environ), TokenVariable+"="+secret)
+		r, err := editorclient.ReadRemote(c.name, config.Text, with)
+		if err != nil || r.URL != url || r.Authorization != "Bearer "+secret {
+			t.Errorf("%s: %+v, %v\n%s", c.name, r, err, config.Text)
+		}
 		// The token is in the text only where there is no other way, and that is said.
 		if has := strings.Contains(config.Text, secret); has != (c.token == "") || has != strings.Contains(config.Note, "holds the token itself") {
 			t.Errorf("%s: token in the text: %v; note: %s", c.name, has, config.Note)
