@@ -90,6 +90,7 @@ generate: ## write generated files again: filters, goldens
 	go generate ./...
 	go test -count=1 ./internal/deps ./cmd/dshx -update
 	go test -count=1 -run '^TestSchemas?_' ./tools/bash ./tools/jobs -update
+	go test -count=1 -run '^TestDocs_' ./serve/editors -update
 
 .PHONY: golden
 golden: generate

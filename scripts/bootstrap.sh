@@ -79,6 +79,7 @@ add() {
 
 # Debian has the module without what it unpacks, Fedora and Arch have both with python3.
 has_venv() { have python3 && python3 -c 'import venv, ensurepip' 2>/dev/null; }
+has_lua() { have lua || have lua5.4 || have lua5.3 || have lua5.1 || have luajit; }
 has_cacerts() {
 	for f in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
 		[ -s "$f" ] && return 0
@@ -113,7 +114,7 @@ group_demo() {
 	need cc has_cc "gcc libc6-dev" "gcc glibc-devel" "gcc musl-dev" "gcc glibc"
 }
 # What daily work is tested with: each is run inside as a person would, where it is there.
-# Node, Rust and PostgreSQL are used as well, but are too large to be installed for it.
+# Node, Rust, PostgreSQL and Emacs are used as well, but are too large to be installed for it.
 group_test() {
 	group_demo
 	need unshare has_unshare util-linux util-linux util-linux util-linux
@@ -143,6 +144,7 @@ group_test() {
 	want ssh-agent ssh-agent openssh-client openssh-clients openssh-client-default openssh
 	want gpg gpg gnupg gnupg2 gnupg gnupg
 	want sudo sudo sudo sudo sudo sudo
+	want lua has_lua lua5.4 lua lua5.4 lua
 }
 group_race() { group_test; }
 group_lint() { group_build; }

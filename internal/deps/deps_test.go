@@ -181,6 +181,13 @@ var table = []row{
 	{importer: "./tools/fs/internal/glob", imported: "golang.org/x/sys/...", reason: "patterns do no I/O"},
 	{importer: "./tools/fs/internal/ignore", imported: "./tools/fs/internal/walk", reason: "rules are given to the walk"},
 
+	// What editors are told is a table and its rendering.
+	{importer: "./serve/editors", imported: "./...", reason: "text out of paths; it knows no other part"},
+	{importer: "./serve/editors", imported: "os", reach: directly, reason: "what it prints depends on its arguments alone"},
+	{importer: "./serve/editors", imported: "os/exec", reason: "it starts nothing; internal/editorclient does, for tests"},
+	{importer: "./internal/editorclient", imported: "./...", reason: "it reads as the clients do, so that a mistake of serve/editors is not repeated"},
+	{importer: "./...", imported: "./internal/editorclient", reason: "it is for tests"},
+
 	{importer: "./...", imported: "./cmd/...", except: []string{"./cmd/..."}, reason: "nobody imports the program"},
 	{importer: "./...", imported: "github.com/spf13/cobra", reach: directly,
 		except: []string{"./cmd/dshx"}, reason: "flags and wiring are the program's alone"},

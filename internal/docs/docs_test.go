@@ -384,6 +384,13 @@ func TestDocuments_NameWhatExists(t *testing.T) {
 	for _, a := range adrs {
 		documents = append(documents, "docs/adr/"+filepath.Base(a))
 	}
+	editors, err := filepath.Glob(filepath.Join(root, "docs/editors/*.md"))
+	if err != nil || len(editors) < 2 {
+		t.Fatalf("docs/editors: %v, %v", editors, err)
+	}
+	for _, e := range editors {
+		documents = append(documents, "docs/editors/"+filepath.Base(e))
+	}
 	tests := testNames(t)
 	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
 	// A package before it, as in `jobs` `TestStart…`, is where it is.
