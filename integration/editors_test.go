@@ -17,18 +17,6 @@ import (
 	"github.com/dshx/dshx/serve/editors"
 )
 
-// mcpProgram is dshx-mcp and what comes before --workspace in its arguments.
-// As long as there is none the probe stands in for it, so that at least the
-// configurations and this harness are tried.
-func mcpProgram(t *testing.T) []string {
-	t.Helper()
-	if bin := filepath.Join(filepath.Dir(dshxBin), "dshx-mcp"); dshxBin != "" && Exists(bin) {
-		return []string{bin}
-	}
-	t.Log("there is no dshx-mcp beside dshx: the probe stands in for it")
-	return []string{probeBin, "mcp"}
-}
-
 // handshakes is how clients introduce themselves, as recorded from them or read
 // in their source; the others use the TypeScript SDK's, under "".
 var handshakes = map[string]string{
@@ -49,7 +37,8 @@ var handshakes = map[string]string{
 // client's directory and with no more environment than it gives: handshake,
 // list of tools, one call that sees the workspace, and an orderly end.
 func TestEditors_ConfigurationsWork(t *testing.T) {
-	program := mcpProgram(t)
+	needDshx(t)
+	program := []string{filepath.Join(filepath.Dir(dshxBin), "dshx-mcp")}
 	forEachUser(t, func(t *testing.T, e *Env) {
 		project := filepath.Join(e.W, `my "app", it's é \n`)
 		e.Write(filepath.Join(project, "needle.txt"), "x\n")

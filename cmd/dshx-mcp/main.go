@@ -39,6 +39,18 @@ func serve(args []string, in io.Reader, out, errs io.Writer) int {
 		return fail(errs, fmt.Errorf("serve: dshx is of the build %s and dshx-mcp of %s; install both of one build", f.Build, program.Version()), 1)
 	}
 	f.Request.Environ = os.Environ()
+	if f.PrintConfig != "" {
+		err := printConfig(f, out, errs)
+		var usage *sandboxpolicy.UsageError
+		var config *sandboxpolicy.ConfigError
+		switch {
+		case err == nil:
+			return 0
+		case errors.As(err, &usage), errors.As(err, &config):
+			return fail(errs, err, oneshot.ExitUsage)
+		}
+		return fail(errs, err, 1)
+	}
 
 	say := newSayer(errs, f.LogFormat == "json")
 	defer say.close()

@@ -36,9 +36,11 @@ type Flags struct {
 	TypeScript bool   // tools: their types
 
 	Help  bool
-	Ended bool // by "--": Parse only
+	Ended bool    // by "--": Parse only
+	Given []Given // as they were read, in their order
 
 	LogLevel, LogFormat string // serve: "" for the default
+	PrintConfig         string // serve: the client whose configuration is wanted
 	Build               string // serve: the version that must be its own
 
 	Check bool   // policy explain: a denial is status 1
@@ -55,6 +57,12 @@ type Flags struct {
 type Flag struct {
 	Name, Value, Help string
 	Set               func(f *Flags, value string) error
+}
+
+// Given is a flag that was given, with its value ("" of a switch).
+type Given struct {
+	*Flag
+	Text string
 }
 
 // written is the flag as it is typed.
@@ -298,6 +306,7 @@ func (f *Flags) parse(args []string, tables [][]Flag) (rest []string, ended bool
 		if e := flag.Set(f, value); e != nil {
 			wrong(typed, e.Error())
 		}
+		f.Given = append(f.Given, Given{flag, value})
 	}
 	return nil, false, err
 }

@@ -2,6 +2,7 @@ package cli
 
 // Serve are the further flags of serve.
 var Serve = []Flag{
+	{"print-config", "CLIENT", "print the configuration that has CLIENT (zed, vscode, cursor …) start this, with the other flags, and end", str(func(f *Flags) *string { return &f.PrintConfig })},
 	{"log-level", "debug|info|warn|error", "what to say on standard error (default: warn)", oneOf(func(f *Flags, v string) { f.LogLevel = v }, "debug", "info", "warn", "error")},
 	{"log-format", "text|json", "how to say it (default: text)", oneOf(func(f *Flags, v string) { f.LogFormat = v }, "text", "json")},
 }
