@@ -42,6 +42,7 @@ type Session struct {
 	err      error
 	all      map[*force]struct{}
 	closed   bool
+	checks   []*func(*sandboxpolicy.Policy) error
 	switches []*func(Switch)
 	ends     []*func(jobs.End)
 	letGo    sync.WaitGroup // policies that are being ended
@@ -131,11 +132,9 @@ func (s *Session) put(req sandboxpolicy.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.host.options.RequireFull {
-		if err := scope.Enforcement().RequireFull(); err != nil {
-			_ = scope.Close()
-			return err
-		}
+	if err := s.check(scope); err != nil {
+		_ = scope.Close()
+		return err
 	}
 	f := &force{session: s, scope: scope, request: in, permissions: permission.Listener(scope.Policy()), users: 1}
 	s.mu.Lock()
@@ -145,6 +144,24 @@ func (s *Session) put(req sandboxpolicy.Request) error {
 	s.mu.Unlock()
 	if old != nil {
 		old.release()
+	}
+	return nil
+}
+
+// check asks everybody who may refuse a policy, before it holds for any call.
+func (s *Session) check(scope *sandbox.Scope) error {
+	if s.host.options.RequireFull {
+		if err := scope.Enforcement().RequireFull(); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	checks := s.checks
+	s.mu.Unlock()
+	for _, f := range checks {
+		if err := (*f)(scope.Policy()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -292,8 +309,8 @@ var ErrEnded = errors.New("the session has ended")
 // tool gets here, and danger-full-access is put in force when it is named.
 //
 // Errors: ctx's, ErrEnded, those of sandbox.Open, of which an unknown name is a
-// *sandboxpolicy.UsageError that has the known ones, and
-// *sandbox.UnavailableError. The policy that is in force stays then.
+// *sandboxpolicy.UsageError that has the known ones, *sandbox.UnavailableError,
+// and those of BeforeSwitch. The policy that is in force stays then.
 func (s *Session) SwitchPreset(ctx context.Context, name, by string) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -343,6 +360,13 @@ func (s *Session) SwitchPreset(ctx context.Context, name, by string) error {
 		contained(func() { (*f)(e) })
 	}
 	return nil
+}
+
+// BeforeSwitch has f called with every policy before it holds for any call, until
+// stop: an error keeps it from being put in force, and is SwitchPreset's. It is
+// for whoever counts on what a policy denies.
+func (s *Session) BeforeSwitch(f func(*sandboxpolicy.Policy) error) (stop func()) {
+	return observe(&s.mu, &s.checks, f)
 }
 
 // OnSwitch has f called after every switch, in their order and before
