@@ -159,7 +159,9 @@ func (s *Session) check(scope *sandbox.Scope) error {
 	checks := s.checks
 	s.mu.Unlock()
 	for _, f := range checks {
-		if err := (*f)(scope.Policy()); err != nil {
+		err := errors.New("whether the policy may be put in force could not be found out")
+		contained(func() { err = (*f)(scope.Policy()) })
+		if err != nil {
 			return err
 		}
 	}
@@ -192,7 +194,7 @@ func (s *Session) admit(ctx context.Context, c *pipeline.Call) (leave func(), er
 // who started dshx is no fault of the call's arguments.
 func refusal(err error) error {
 	var coded interface{ Code() string }
-	if errors.As(err, &coded) && (coded.Code() == "CONFIG_INVALID" || coded.Code() == "SANDBOX_UNAVAILABLE" || coded.Code() == pipeline.CodeCancelled) {
+	if err == error(errEnded) || errors.As(err, &coded) && (coded.Code() == "CONFIG_INVALID" || coded.Code() == "SANDBOX_UNAVAILABLE") {
 		return err
 	}
 	return &sandbox.UnavailableError{Reason: err.Error()}
@@ -370,7 +372,7 @@ func (s *Session) BeforeSwitch(f func(*sandboxpolicy.Policy) error) (stop func()
 }
 
 // OnSwitch has f called after every switch, in their order and before
-// SwitchPreset returns, until stop.
+// SwitchPreset returns, until stop. f must not switch or close the session.
 func (s *Session) OnSwitch(f func(Switch)) (stop func()) {
 	return observe(&s.mu, &s.switches, f)
 }

@@ -182,6 +182,11 @@ func TestSwitchPreset_Refused(t *testing.T) {
 		t.Errorf("somebody refuses: %v", err)
 	}
 	stop()
+	stop = s.BeforeSwitch(func(*sandboxpolicy.Policy) error { panic("broken") })
+	if err := s.SwitchPreset(t.Context(), "read-only", "test"); err == nil {
+		t.Error("a check that failed let it through")
+	}
+	stop()
 	write("nonsense = 1\n")
 	var bad *sandboxpolicy.ConfigError
 	if err := s.SwitchPreset(t.Context(), "review", "test"); !errors.As(err, &bad) {
