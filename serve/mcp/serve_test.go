@@ -213,16 +213,19 @@ func TestServe_DuplicateIDs(t *testing.T) {
 // The id of a cancelled call is free at once, though its tree takes time to end.
 func TestServe_CancelledIDsAreFree(t *testing.T) {
 	f := newFake(t)
-	release := make(chan struct{})
+	begun, release := make(chan struct{}), make(chan struct{})
 	f.scope.Wrap("slow to end", func(ctx context.Context, c *pipeline.Call, next pipeline.Body) pipeline.Outcome {
-		o := next(ctx)
-		if strings.Contains(c.Args().String(), "block") {
-			<-release
+		if !strings.Contains(c.Args().String(), "block") {
+			return next(ctx)
 		}
+		close(begun)
+		o := next(ctx)
+		<-release
 		return o
 	})
 	c := connect(t, context.Background(), f.options(t))
 	c.call("1", "say", `{"block":true}`)
+	<-begun
 	c.send(cancel("1"))
 	c.call("1", "say", `{"text":"again"}`)
 	if got := c.want(result("1")); !strings.Contains(got, "again") {
@@ -232,7 +235,7 @@ func TestServe_CancelledIDsAreFree(t *testing.T) {
 	c.feed.Close()
 	select {
 	case err := <-c.done:
-		t.Errorf("ended beside a call: %v", err)
+		t.Fatalf("ended beside a call: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(release)
