@@ -149,12 +149,6 @@ func (s *Session) put(req sandboxpolicy.Request) error {
 		return err
 	}
 	p := scope.Policy()
-	if rec := s.rec.Load(); rec != nil {
-		if err := rec.Check(p); err != nil {
-			_ = scope.Close()
-			return err
-		}
-	}
 	f := &force{session: s, scope: scope, request: in, permissions: permission.Listener(p), rules: bash.RuleListener(p), denied: bash.RuleGuard(p), users: 1}
 	s.mu.Lock()
 	old := s.current
@@ -458,6 +452,7 @@ func (s *Session) Record(rec *sessionlog.Recorder, version string) {
 	for _, n := range s.Notices() {
 		rec.Note(n.Kind, n.Text)
 	}
+	s.BeforeSwitch(rec.Check)
 	s.rec.Store(rec)
 	rec.Attach(s.Scope)
 }
