@@ -149,7 +149,7 @@ func (s *Session) put(req sandboxpolicy.Request) error {
 		return err
 	}
 	p := scope.Policy()
-	f := &force{session: s, scope: scope, request: in, permissions: permission.Listener(p), rules: bash.RuleListener(p), denied: bash.RuleGuard(p), users: 1}
+	f := &force{session: s, scope: scope, request: in, permissions: permission.Listener(p, in), rules: bash.RuleListener(p), denied: bash.RuleGuard(p), users: 1}
 	s.mu.Lock()
 	old := s.current
 	s.request, s.current, s.err = req, f, nil
