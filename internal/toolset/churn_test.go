@@ -104,9 +104,11 @@ func TestSessions_WithoutGrowth(t *testing.T) {
 	together(atOnce)
 	last := measure(t, h)
 	t.Logf("%d sessions one after another, and %d at once: %+v, then %+v, then %+v", many, atOnce, before, after, last)
-	for _, u := range []usage{after, last} {
-		// Threads are the runtime's, which ends none of its own.
-		if u.goroutines > before.goroutines+2 || u.threads > before.threads+8 || u.files > before.files || u.processes > before.processes || u.kept > before.kept ||
+	for i, u := range []usage{after, last} {
+		// Threads are the runtime's, which ends none of its own: as many as a crowd
+		// has needed at one time, which is chance.
+		threads := before.threads + 8 + i*2*atOnce
+		if u.goroutines > before.goroutines+2 || u.threads > threads || u.files > before.files || u.processes > before.processes || u.kept > before.kept ||
 			u.heap > before.heap+1<<20 {
 			t.Errorf("%+v has grown to %+v", before, u)
 		}
