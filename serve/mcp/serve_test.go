@@ -537,50 +537,44 @@ func TestServe_HoldsCallsWhileResultsWait(t *testing.T) {
 	})
 }
 
-// Past a number of requests in flight nothing is read until some have ended; a
-// client that has to answer first is told to come again.
+// Past a number of requests in flight more are refused, and the client is heard.
 func TestServe_BoundsWhatIsInFlight(t *testing.T) {
-	r := newRequests(2, 1000)
-	add := func(id string, size int) (*entry, *fault) {
-		return r.add(context.Background(), message{id: id, method: "tools/call"}, size)
+	o := newFake(t).options(t)
+	o.maxPending = 3
+	c := connect(t, context.Background(), o)
+	for _, id := range []string{"1", "2", "3"} {
+		c.call(id, "alone", `{"block":true}`)
 	}
-	one, _ := add("1", 10)
-	if two, bad := add("2", 10); two == nil || bad != nil {
-		t.Fatal("two are too many")
+	c.call("4", "say", `{}`)
+	c.want(failure("4") + "-32000,")
+	c.call("1", "say", `{}`)
+	c.want(failure(null) + "-32600,")
+	for _, id := range []string{"1", "2", "3"} {
+		c.send(cancel(id))
 	}
-	r.asking(1)
-	if e, bad := add("3", 10); e != nil || bad == nil || bad.code != codeBusy || bad.id != "3" {
-		t.Errorf("%v, %v", e, bad)
+	for got := ""; !strings.HasPrefix(got, result("5")); got = c.next() { // as soon as they have ended
+		c.call("5", "say", `{}`)
 	}
-	if _, bad := add("1", 10); bad == nil || bad.code != -32600 {
-		t.Errorf("a duplicate: %v", bad)
-	}
-	r.asking(-1)
-	got := make(chan *entry)
-	go func() { e, _ := add("3", 10); got <- e }()
-	select {
-	case <-got:
-		t.Error("three are in flight")
-	case <-time.After(50 * time.Millisecond):
-	}
-	r.settle(one)
-	r.forget(one)
-	if e := <-got; e == nil {
-		t.Error("it was not taken")
+	if err := c.end(); err != nil {
+		t.Error(err)
 	}
 	// By length, but one is always taken.
-	r = newRequests(10, 1000)
-	if e, _ := add("1", 5000); e == nil {
+	r := newRequests(10, 1000)
+	if e, _ := r.add(context.Background(), message{id: "1"}, 5000); e == nil {
 		t.Error("one long line is too much")
 	}
-	go func() { e, _ := add("2", 10); got <- e }()
-	select {
-	case <-got:
+	if e, bad := r.add(context.Background(), message{id: "2"}, 10); e != nil || bad.code != codeBusy {
 		t.Error("too much is in flight")
-	case <-time.After(50 * time.Millisecond):
 	}
-	go r.end()
-	if e := <-got; e != nil {
+	go func() {
+		r.mu.Lock()
+		e := r.byID[1]
+		r.mu.Unlock()
+		r.settle(e)
+		r.forget(e)
+	}()
+	r.end()
+	if e, bad := r.add(context.Background(), message{id: "3"}, 10); e != nil || bad != nil {
 		t.Error("taken at the end")
 	}
 }

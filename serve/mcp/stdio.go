@@ -158,12 +158,6 @@ func (c *stdio) take(m message, size int) bool {
 	params := m.params
 	if m.method == "tools/call" {
 		params = m.rest
-		if m.args.Kind() != 'n' {
-			e.args = jsontext.Value(m.args).Clone()
-		}
-		if k := m.token.Kind(); k == '"' || k == '0' {
-			e.token = string(m.token)
-		}
 	}
 	return c.deliver(&jsonrpc.Request{ID: e.inward(), Method: m.method, Params: raw(params), Extra: e.extra()})
 }
@@ -274,10 +268,7 @@ func (c *stdio) reply(r *jsonrpc.Response) {
 	if r.Error != nil {
 		line = errorLine(e.id, wireError(r.Error))
 	} else {
-		result := e.reply
-		if result == "" {
-			result = string(r.Result)
-		}
+		result := e.result(r)
 		var b strings.Builder
 		b.Grow(len(e.id) + len(result) + 40)
 		b.WriteString(`{"jsonrpc":"2.0","id":`)
@@ -292,6 +283,14 @@ func (c *stdio) reply(r *jsonrpc.Response) {
 	c.out.Write(line, func() { c.s.requests.free(e) })
 	c.s.begin()
 	c.s.done(e, false)
+}
+
+// result is the JSON of the result, whoever made it.
+func (e *entry) result(r *jsonrpc.Response) string {
+	if e.reply == "" {
+		return string(r.Result)
+	}
+	return e.reply
 }
 
 // wireError gives an error of the SDK the code that belongs to it: it has none
