@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -614,6 +615,69 @@ func TestServe_CancelStorm(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(c.out.lines(), "\n"), `"said":"free"`) {
 		t.Error("an id is stuck")
+	}
+}
+
+// Connections leave nothing behind.
+func TestServe_LeaksNothing(t *testing.T) {
+	round := func() {
+		f := newFake(t)
+		c := connect(t, context.Background(), f.options(t))
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		c.want(result("1"))
+		c.send(withToken("2", "say", `{"text":"x","report":"y"}`, "1"))
+		for !strings.HasPrefix(c.next(), result("2")) {
+		}
+		c.call("3", "say", `{"block":true}`)
+		c.send(cancel("3"))
+		f.jobEnds("bash-1")
+		if err := c.end(); err != nil {
+			t.Error(err)
+		}
+		if f.close != 1 || len(f.ends) != 0 {
+			t.Errorf("closed %d times, %d observers", f.close, len(f.ends))
+		}
+	}
+	round()
+	before := runtime.NumGoroutine()
+	for range 30 {
+		round()
+	}
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+3; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, size := range []int{10, 64 << 10, 1 << 20} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			in, feed := io.Pipe()
+			out, write := io.Pipe()
+			go func() { _ = Serve(context.Background(), in, write, newFake(b).options(b)) }()
+			go io.WriteString(feed, hello+"\n")
+			r := bufio.NewReaderSize(out, 1<<20)
+			line := call("1", "say", `{"text":"`+strings.Repeat("x", size)+`"}`) + "\n"
+			read := func() {
+				for {
+					if _, err := r.ReadSlice('\n'); err == nil {
+						return
+					} else if err != bufio.ErrBufferFull {
+						b.Fatal(err)
+					}
+				}
+			}
+			read()
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				go io.WriteString(feed, line)
+				read()
+			}
+			feed.Close()
+		})
 	}
 }
 
