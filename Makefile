@@ -16,7 +16,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 # What runs goroutines against each other or serves the kernel from several threads.
-RACE_PKGS ?= ./sandboxpolicy/... ./sandbox/... ./pipeline/... ./jobs/... ./tools/... ./internal/... ./cmd/...
+RACE_PKGS ?= ./sandboxpolicy/... ./sandbox/... ./pipeline/... ./jobs/... ./serve/... ./tools/... ./internal/... ./cmd/...
 
 # go refuses to work without a folder for its caches, and service accounts have none.
 ifneq ($(shell test -d "$$HOME" && test -w "$$HOME" && echo usable),usable)

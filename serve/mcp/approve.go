@@ -30,9 +30,12 @@ func form() jsontext.Value {
 	return jsontext.Value(`{"type":"object","properties":{"decision":{"type":"string","title":"Decision","description":"For this one call","enum":["` + allowOnce + `","` + reject + `"]}},"required":["decision"]}`)
 }
 
-// Approve asks the person at the client, if the client lets it, and waits for the
-// answer, for ctx, or for the time that there is for answers.
+// Approve asks the person at the client, if policy and client let it, and waits for
+// the answer, for ctx, or for the time that there is for answers.
 func (s *session) Approve(ctx context.Context, q pipeline.Question) pipeline.Answer {
+	if !s.tools.Asks() {
+		return approval.Never{}.Approve(ctx, q)
+	}
 	ctx, cancel := context.WithTimeout(ctx, approval.DefaultTimeout)
 	defer cancel()
 	answer, err := s.elicit(ctx, q)

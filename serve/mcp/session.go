@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -23,8 +22,8 @@ import (
 type Session interface {
 	// Scope is where calls are made. Its approver is the connection's.
 	Scope() *pipeline.Scope
-	// Asks reports whether calls may ask for approval; without it every question
-	// is refused.
+	// Asks reports whether calls may ask for approval now; without it every
+	// question is refused.
 	Asks() bool
 	// Workspace is the directory that the tools work in, with links resolved.
 	Workspace() string
@@ -189,11 +188,7 @@ func (s *session) open() {
 	}
 	s.tools = tools
 	s.queue = pipeline.NewQueue(tools.Scope(), pipeline.Serial, 0)
-	if tools.Asks() {
-		tools.Scope().SetApprover(s)
-	} else {
-		tools.Scope().SetApprover(approval.Never{})
-	}
+	tools.Scope().SetApprover(s)
 	s.stopJobs = tools.JobEnds(s.jobEnded)
 	s.undo = tools.Scope().OnChange(s.toolsChanged)
 	close(s.opened)
