@@ -89,6 +89,7 @@ generate: ## write generated files again: filters, goldens
 	@scripts/bootstrap.sh build
 	go generate ./...
 	go test -count=1 ./internal/deps ./cmd/dshx -update
+	go test -count=1 -run Golden ./serve/mcp ./cmd/dshx-mcp -update
 	go test -count=1 -run '^TestSchemas?_' ./tools/bash ./tools/jobs -update
 
 .PHONY: golden
