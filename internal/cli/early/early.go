@@ -13,7 +13,7 @@ import (
 // initialised: Go initialises those that are ready in the order of their
 // import paths, and everything heavy that dshx links (the command framework,
 // and what that brings) comes behind this package. See docs/adr/0008, and of
-// serve docs/adr/0016.
+// serve docs/adr/0018.
 func init() {
 	if len(os.Args) < 2 {
 		return
