@@ -1,6 +1,6 @@
 // Command dshx-mcp is dshx serve: the tools, by the Model Context Protocol. It is
 // a program of its own, so that what it links costs dshx exec nothing
-// (docs/adr/0014-two-programs.md).
+// (docs/adr/0018-two-programs.md).
 package main
 
 import (
