@@ -41,6 +41,7 @@ type entry struct {
 	size   int
 	args   []byte // of tools/call
 	token  string // for progress, as it was written; "" without one
+	batch  *batch // that the reply belongs to; nil for a line of its own
 
 	ctx    context.Context // ends when the client or the session cancels the request
 	cancel context.CancelCauseFunc

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -176,6 +177,53 @@ func TestServe_LongLines(t *testing.T) {
 	c.want(result("7"))
 	if err := c.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Protocols that have batches get their replies in one; in others they are refused.
+func TestServe_Batches(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18"} {
+		c := dial(t, context.Background(), newFake(t).options(t))
+		c.send(strings.Replace(hello, "2025-11-25", version, 1))
+		c.want(result(`"hello"`))
+		c.send(" [" + ping("1") + " , " + welcome + "," + call("2", "say", `{"text":"two"}`) + "," + ping("null") + "," + call("3", "alone", `{"block":true}`) + "]")
+		if version == "2025-06-18" {
+			c.want(failure(null) + "-32600,")
+			if err := c.end(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		// Its ids are in flight until it is written, and a cancelled one has no reply.
+		c.call("1", "say", `{}`)
+		c.want(failure(null) + "-32600,")
+		c.send(cancel("3"))
+		got := c.want("[")
+		for _, want := range []string{result("1") + "{}}", result("2") + `{"content":[{"type":"text","text":"two"}]`, failure(null) + "-32600,"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s, without %s", version, got, want)
+			}
+		}
+		var list []any
+		if err := json.Unmarshal([]byte(got), &list); err != nil || len(list) != 3 {
+			t.Errorf("%s: %v: %s", version, err, got)
+		}
+		for _, line := range []string{"[]", "[1", "[7" + strings.Repeat(",7", maxPending) + "]", "[" + ping("1") + `,{"a":1,"a":2}]`} {
+			c.send(line)
+			c.want(failure(null) + "-32")
+		}
+		c.send("[" + welcome + "]") // which nothing answers
+		c.send("[7]")
+		c.want("[" + failure(null) + "-32600,")
+		c.send("[" + call("1", "say", `{"wait_ms":30}`) + "]")
+		c.send("[" + call("4", "say", `{"block":true}`) + "]")
+		c.send(cancel("4"))
+		if err := c.end(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(c.out.lines()[c.seen:], "\n"); !strings.HasPrefix(got, "["+result("1")) || strings.Count(got, "\n") != 0 {
+			t.Errorf("at the end: %s", got)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -128,19 +129,26 @@ func (c *stdio) read(in io.Reader) error {
 		case err != nil:
 			return err
 		}
+		if bytes.TrimLeft(line, " \t")[0] == '[' {
+			if !c.readBatch(line) {
+				return nil
+			}
+			continue
+		}
 		m, bad := decode(line)
 		if bad != nil {
 			c.fail(bad)
 			continue
 		}
-		if !c.take(m, len(line)) {
+		if !c.take(m, len(line), nil) {
 			return nil
 		}
 	}
 }
 
-// take hands a message to the SDK. It returns false when none is taken any more.
-func (c *stdio) take(m message, size int) bool {
+// take hands a message to the SDK, of a batch if it is in one. It returns false
+// when none is taken any more.
+func (c *stdio) take(m message, size int, b *batch) bool {
 	switch {
 	case m.method == "":
 		return c.answer(m)
@@ -149,11 +157,18 @@ func (c *stdio) take(m message, size int) bool {
 	}
 	e, bad := c.s.requests.add(c.s.ctx, m, size)
 	switch {
+	case bad != nil && b != nil:
+		b.fail(bad)
+		return true
 	case bad != nil:
 		c.fail(bad)
 		return true
 	case e == nil:
 		return false
+	}
+	if b != nil {
+		b.expect()
+		e.batch = b
 	}
 	params := m.params
 	if m.method == "tools/call" {
@@ -215,13 +230,16 @@ func (c *stdio) deliver(m jsonrpc.Message) bool {
 }
 
 // fail answers what is no message, or can't be taken.
-func (c *stdio) fail(f *fault) {
+func (c *stdio) fail(f *fault) { c.out.Write(c.errorOf(f), nil) }
+
+// errorOf is the answer to what is no message, or can't be taken.
+func (c *stdio) errorOf(f *fault) string {
 	c.s.log.Debug("refused a message", "code", f.code, "error", f.text)
 	id := f.id
 	if c.s.requests.named(id) {
 		id = null
 	}
-	c.out.Write(errorLine(id, &jsonrpc.Error{Code: int64(f.code), Message: f.text}), nil)
+	return errorLine(id, &jsonrpc.Error{Code: int64(f.code), Message: f.text})
 }
 
 func errorLine(id string, e *jsonrpc.Error) string {
@@ -262,6 +280,9 @@ func (c *stdio) reply(r *jsonrpc.Response) {
 	}
 	if !c.s.requests.settle(e) {
 		c.s.done(e, true)
+		if e.batch != nil {
+			e.batch.done()
+		}
 		return
 	}
 	var line string
@@ -277,6 +298,10 @@ func (c *stdio) reply(r *jsonrpc.Response) {
 		b.WriteString(result)
 		b.WriteString("}\n")
 		line = b.String()
+	}
+	if e.batch != nil {
+		e.batch.add(e, line)
+		return
 	}
 	// Its id is free in one with the writing: it may be used again as soon as the
 	// reply is read.
