@@ -48,7 +48,7 @@ func (c *stdio) readBatch(line []byte) bool {
 		return true
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(line))
-	_, _ = dec.ReadToken() // of valid JSON
+	_, _ = dec.ReadToken()        // of valid JSON
 	b := &batch{c: c, missing: 1} // until all are taken
 	defer b.done()
 	for dec.PeekKind() != ']' {
