@@ -16,7 +16,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 # What runs goroutines against each other or serves the kernel from several threads.
-RACE_PKGS ?= ./sandboxpolicy/... ./commandrules/... ./approval/... ./sessionlog/... ./sandbox/... ./pipeline/... ./jobs/... ./tools/... ./internal/... ./cmd/...
+RACE_PKGS ?= ./sandboxpolicy/... ./commandrules/... ./approval/... ./sessionlog/... ./sandbox/... ./pipeline/... ./jobs/... ./serve/... ./tools/... ./internal/... ./cmd/...
 
 # go refuses to work without a folder for its caches, and service accounts have none.
 ifneq ($(shell test -d "$$HOME" && test -w "$$HOME" && echo usable),usable)
@@ -89,6 +89,7 @@ generate: ## write generated files again: filters, goldens
 	@scripts/bootstrap.sh build
 	go generate ./...
 	go test -count=1 ./internal/deps ./cmd/dshx -update
+	go test -count=1 -run Golden ./serve/mcp ./cmd/dshx-mcp -update
 	go test -count=1 -run '^TestSchemas?_' ./tools/bash ./tools/jobs -update
 	go test -count=1 -run '^TestDocs_' ./serve/editors -update
 

@@ -369,6 +369,78 @@ func TestMCP_NothingIsLeft(t *testing.T) {
 	})
 }
 
+// F6-2: input from a file, which is at its end at once.
+func TestMCP_F6_2_InputThatIsAtItsEnd(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		e.Write(filepath.Join(e.W, "f"), "text\n")
+		in := fmt.Sprintf(mcpHello, "{}") + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"bash","arguments":{"command":"sleep 1; echo a"}}}` + "\n" +
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"read","arguments":{"file_path":"f"}}}` + "\n" +
+			`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"bash","arguments":{"command":"echo b; sleep 300 &"}}}`
+		f, err := os.Open(e.Write(filepath.Join(e.O, "calls"), in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		r := e.Dshx(Opts{Stdin: f}, "serve", "--no-config", "--env", "IT_MARK="+e.Mark)
+		if r.Exit != 0 {
+			t.Errorf("status %d, %q", r.Exit, r.Stderr)
+		}
+		replies := 0
+		for line := range strings.Lines(r.Stdout) {
+			if strings.Contains(line, `"result"`) {
+				replies++
+			}
+		}
+		if replies != 4 || !strings.Contains(r.Stdout, `"stdout":"a\n"`) || !strings.Contains(r.Stdout, `"stdout":"b\n"`) || !strings.Contains(r.Stdout, `"text":"text"`) {
+			t.Errorf("%d replies: %s", replies, clip(r.Stdout))
+		}
+		if a, b := strings.Index(r.Stdout, `"id":1,`), strings.Index(r.Stdout, `"id":3,`); a > b {
+			t.Error("exclusive calls ended in another order than they came in")
+		}
+		e.NothingLeft(0)
+	})
+}
+
+// A reader that is slow gets everything, and costs bounded memory.
+func TestMCP_SlowReader(t *testing.T) {
+	e := newEnv(t, os.Getuid(), os.Getgid())
+	e.Write(filepath.Join(e.W, "large"), strings.Repeat(strings.Repeat("x", 99)+"\n", 2000))
+	c := e.serveUnread(Opts{})
+	c.send(mcpHello, "{}")
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	const n = 300
+	for i := range n {
+		c.call(i, "read", map[string]any{"file_path": "large"})
+	}
+	c.bash("blocked", "sleep 300")
+	c.cancel(`"blocked"`)
+	eventually(t, 20*time.Second, "the pipe is full", func() bool { return pipeIsFull(t, c.from) })
+	_ = c.in.Close()
+	c.read()
+	replies := map[string]int{}
+	for line := range c.out {
+		replies[string(c.parse(line).ID)]++
+	}
+	for i := range n {
+		if replies[strconv.Itoa(i)] != 1 {
+			t.Errorf("%d replies to call %d", replies[strconv.Itoa(i)], i)
+		}
+	}
+	if len(replies) != n+1 {
+		t.Errorf("%d ids", len(replies))
+	}
+	if code := c.wait(20 * time.Second); code != 0 {
+		t.Errorf("status %d", code)
+	}
+	if kb := statusMax(c.cmd); kb > 500<<10 {
+		t.Errorf("it took %d MiB", kb>>10)
+	} else {
+		t.Logf("%d MiB", kb>>10)
+	}
+	e.NothingLeft(2 * time.Second)
+}
+
 // F6-23: a client that is killed, or closes its end of either pipe.
 func TestMCP_F6_23_ClientGoes(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {

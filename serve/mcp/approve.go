@@ -51,8 +51,6 @@ func (s *session) elicit(ctx context.Context, q pipeline.Question) (pipeline.Ans
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.answers, func() { cancel(context.Cause(s.answers)) })()
-	s.requests.asking(1)
-	defer s.requests.asking(-1)
 	r, err := s.peer.Elicit(ctx, &sdk.ElicitParams{Message: question(q), RequestedSchema: form()})
 	if err != nil {
 		return pipeline.Unavailable, err

@@ -14,8 +14,7 @@
 // Memory is bounded by the longest line that is taken (64 MiB), not by what is
 // sent: a longer line is skipped as it comes, a reader that doesn't read stops
 // the writers, past some MiB of results that wait for it no call begins, and
-// past some hundred requests in flight nothing more is read until some have
-// ended.
+// past a thousand requests in flight more are refused.
 //
 // What is in force, and which tools there are, comes through Session.
 package mcp

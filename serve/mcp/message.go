@@ -109,12 +109,8 @@ func decode(line []byte) (m message, bad *fault) {
 		return err
 	})
 	if err == errKind {
-		j, err := pipeline.ParseJSON(line)
-		switch {
-		case err != nil:
+		if _, err := pipeline.ParseJSON(line); err != nil {
 			return m, parseError(line, err)
-		case j.String()[0] == '[':
-			return m, invalid("a batch is not taken; send each message on a line of its own")
 		}
 		return m, invalid("a message is a JSON object")
 	}

@@ -22,7 +22,6 @@ type requests struct {
 	byKey   map[string]*entry // those that can be named: no other may have the id
 	bytes   int
 	turn    <-chan struct{} // closed when the call that came last has had its turn
-	asked   int             // questions of ours that the client may answer
 	over    bool            // none is taken any more
 }
 
@@ -42,6 +41,7 @@ type entry struct {
 	size   int
 	args   []byte // of tools/call
 	token  string // for progress, as it was written; "" without one
+	batch  *batch // that the reply belongs to; nil for a line of its own
 
 	ctx    context.Context // ends when the client or the session cancels the request
 	cancel context.CancelCauseFunc
@@ -80,32 +80,31 @@ func (e *entry) leave() {
 	})
 }
 
-// add takes a request. Where there are too many it waits for some to end, unless
-// the client must be read for its answer to a question. It returns nil and no
-// fault when none is taken any more.
+// add takes a request. It never waits: a client must be heard, whatever it has in
+// flight, for it to cancel and to answer. It returns nil and no fault when none is
+// taken any more.
 func (r *requests) add(ctx context.Context, m message, size int) (*entry, *fault) {
 	key := wire.Key(m.id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for {
-		full := len(r.byID) > 0 && (len(r.byID) >= r.max || r.bytes+size > r.maxBytes)
-		switch {
-		case r.over:
-			return nil, nil
-		case r.byKey[key] != nil:
-			return nil, invalid("a request with the id " + clip(m.id) + " is in flight; it goes on")
-		case full && r.asked > 0:
-			return nil, &fault{m.id, codeBusy, "too many requests are in flight; send it again when some have been answered"}
-		case full:
-			r.changed.Wait()
-			continue
-		}
-		break
+	switch {
+	case r.over:
+		return nil, nil
+	case r.byKey[key] != nil:
+		return nil, invalid("a request with the id " + clip(m.id) + " is in flight; it goes on")
+	case len(r.byID) > 0 && (len(r.byID) >= r.max || r.bytes+size > r.maxBytes):
+		return nil, &fault{m.id, codeBusy, "too many requests are in flight; send it again when some have been answered"}
 	}
 	r.last++
 	e := &entry{id: m.id, n: r.last, method: m.method, size: size}
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	if m.method == "tools/call" {
+		if m.args.Kind() != 'n' {
+			e.args = m.args.Clone()
+		}
+		if k := m.token.Kind(); k == '"' || k == '0' {
+			e.token = string(m.token)
+		}
 		e.before, e.had = r.turn, make(chan struct{})
 		r.turn = e.had
 	}
@@ -178,14 +177,6 @@ func (r *requests) forget(e *entry) {
 	defer r.mu.Unlock()
 	delete(r.byID, e.n)
 	r.bytes -= e.size
-	r.changed.Broadcast()
-}
-
-// asking counts questions that the client may answer.
-func (r *requests) asking(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.asked += n
 	r.changed.Broadcast()
 }
 

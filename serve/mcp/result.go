@@ -22,7 +22,11 @@ type outcome struct {
 // Values go in as they are, byte for byte.
 func encode(o outcome) string {
 	var b strings.Builder
-	b.Grow(len(o.value.String()) + 1024)
+	size := len(o.value.String()) + 1024
+	for _, c := range o.content {
+		size += 2 * len(c.Text()) // escaped
+	}
+	b.Grow(size)
 	b.WriteString(`{"content":[`)
 	for i, c := range o.content {
 		if i > 0 {

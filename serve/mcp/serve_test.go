@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -175,6 +177,53 @@ func TestServe_LongLines(t *testing.T) {
 	c.want(result("7"))
 	if err := c.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Protocols that have batches get their replies in one; in others they are refused.
+func TestServe_Batches(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18"} {
+		c := dial(t, context.Background(), newFake(t).options(t))
+		c.send(strings.Replace(hello, "2025-11-25", version, 1))
+		c.want(result(`"hello"`))
+		c.send(" [" + ping("1") + " , " + welcome + "," + call("2", "say", `{"text":"two"}`) + "," + ping("null") + "," + call("3", "alone", `{"block":true}`) + "]")
+		if version == "2025-06-18" {
+			c.want(failure(null) + "-32600,")
+			if err := c.end(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		// Its ids are in flight until it is written, and a cancelled one has no reply.
+		c.call("1", "say", `{}`)
+		c.want(failure(null) + "-32600,")
+		c.send(cancel("3"))
+		got := c.want("[")
+		for _, want := range []string{result("1") + "{}}", result("2") + `{"content":[{"type":"text","text":"two"}]`, failure(null) + "-32600,"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s, without %s", version, got, want)
+			}
+		}
+		var list []any
+		if err := json.Unmarshal([]byte(got), &list); err != nil || len(list) != 3 {
+			t.Errorf("%s: %v: %s", version, err, got)
+		}
+		for _, line := range []string{"[]", "[1", "[7" + strings.Repeat(",7", maxPending) + "]", "[" + ping("1") + `,{"a":1,"a":2}]`} {
+			c.send(line)
+			c.want(failure(null) + "-32")
+		}
+		c.send("[" + welcome + "]") // which nothing answers
+		c.send("[7]")
+		c.want("[" + failure(null) + "-32600,")
+		c.send("[" + call("1", "say", `{"wait_ms":30}`) + "]")
+		c.send("[" + call("4", "say", `{"block":true}`) + "]")
+		c.send(cancel("4"))
+		if err := c.end(); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(c.out.lines()[c.seen:], "\n"); !strings.HasPrefix(got, "["+result("1")) || strings.Count(got, "\n") != 0 {
+			t.Errorf("at the end: %s", got)
+		}
 	}
 }
 
@@ -537,50 +586,44 @@ func TestServe_HoldsCallsWhileResultsWait(t *testing.T) {
 	})
 }
 
-// Past a number of requests in flight nothing is read until some have ended; a
-// client that has to answer first is told to come again.
+// Past a number of requests in flight more are refused, and the client is heard.
 func TestServe_BoundsWhatIsInFlight(t *testing.T) {
-	r := newRequests(2, 1000)
-	add := func(id string, size int) (*entry, *fault) {
-		return r.add(context.Background(), message{id: id, method: "tools/call"}, size)
+	o := newFake(t).options(t)
+	o.maxPending = 3
+	c := connect(t, context.Background(), o)
+	for _, id := range []string{"1", "2", "3"} {
+		c.call(id, "alone", `{"block":true}`)
 	}
-	one, _ := add("1", 10)
-	if two, bad := add("2", 10); two == nil || bad != nil {
-		t.Fatal("two are too many")
+	c.call("4", "say", `{}`)
+	c.want(failure("4") + "-32000,")
+	c.call("1", "say", `{}`)
+	c.want(failure(null) + "-32600,")
+	for _, id := range []string{"1", "2", "3"} {
+		c.send(cancel(id))
 	}
-	r.asking(1)
-	if e, bad := add("3", 10); e != nil || bad == nil || bad.code != codeBusy || bad.id != "3" {
-		t.Errorf("%v, %v", e, bad)
+	for got := ""; !strings.HasPrefix(got, result("5")); got = c.next() { // as soon as they have ended
+		c.call("5", "say", `{}`)
 	}
-	if _, bad := add("1", 10); bad == nil || bad.code != -32600 {
-		t.Errorf("a duplicate: %v", bad)
-	}
-	r.asking(-1)
-	got := make(chan *entry)
-	go func() { e, _ := add("3", 10); got <- e }()
-	select {
-	case <-got:
-		t.Error("three are in flight")
-	case <-time.After(50 * time.Millisecond):
-	}
-	r.settle(one)
-	r.forget(one)
-	if e := <-got; e == nil {
-		t.Error("it was not taken")
+	if err := c.end(); err != nil {
+		t.Error(err)
 	}
 	// By length, but one is always taken.
-	r = newRequests(10, 1000)
-	if e, _ := add("1", 5000); e == nil {
+	r := newRequests(10, 1000)
+	if e, _ := r.add(context.Background(), message{id: "1"}, 5000); e == nil {
 		t.Error("one long line is too much")
 	}
-	go func() { e, _ := add("2", 10); got <- e }()
-	select {
-	case <-got:
+	if e, bad := r.add(context.Background(), message{id: "2"}, 10); e != nil || bad.code != codeBusy {
 		t.Error("too much is in flight")
-	case <-time.After(50 * time.Millisecond):
 	}
-	go r.end()
-	if e := <-got; e != nil {
+	go func() {
+		r.mu.Lock()
+		e := r.byID[1]
+		r.mu.Unlock()
+		r.settle(e)
+		r.forget(e)
+	}()
+	r.end()
+	if e, bad := r.add(context.Background(), message{id: "3"}, 10); e != nil || bad != nil {
 		t.Error("taken at the end")
 	}
 }
@@ -620,6 +663,69 @@ func TestServe_CancelStorm(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(c.out.lines(), "\n"), `"said":"free"`) {
 		t.Error("an id is stuck")
+	}
+}
+
+// Connections leave nothing behind.
+func TestServe_LeaksNothing(t *testing.T) {
+	round := func() {
+		f := newFake(t)
+		c := connect(t, context.Background(), f.options(t))
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		c.want(result("1"))
+		c.send(withToken("2", "say", `{"text":"x","report":"y"}`, "1"))
+		for !strings.HasPrefix(c.next(), result("2")) {
+		}
+		c.call("3", "say", `{"block":true}`)
+		c.send(cancel("3"))
+		f.jobEnds("bash-1")
+		if err := c.end(); err != nil {
+			t.Error(err)
+		}
+		if f.close != 1 || len(f.ends) != 0 {
+			t.Errorf("closed %d times, %d observers", f.close, len(f.ends))
+		}
+	}
+	round()
+	before := runtime.NumGoroutine()
+	for range 30 {
+		round()
+	}
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+3; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}
+
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, size := range []int{10, 64 << 10, 1 << 20} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			in, feed := io.Pipe()
+			out, write := io.Pipe()
+			go func() { _ = Serve(context.Background(), in, write, newFake(b).options(b)) }()
+			go io.WriteString(feed, hello+"\n")
+			r := bufio.NewReaderSize(out, 1<<20)
+			line := call("1", "say", `{"text":"`+strings.Repeat("x", size)+`"}`) + "\n"
+			read := func() {
+				for {
+					if _, err := r.ReadSlice('\n'); err == nil {
+						return
+					} else if err != bufio.ErrBufferFull {
+						b.Fatal(err)
+					}
+				}
+			}
+			read()
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				go io.WriteString(feed, line)
+				read()
+			}
+			feed.Close()
+		})
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -70,8 +69,8 @@ type Options struct {
 
 const (
 	// maxPending is how many requests may wait or run; maxPendingLines how many
-	// lines of the greatest length theirs may be as long as, together. Past it no
-	// line is read.
+	// lines of the greatest length theirs may be as long as, together. What comes
+	// past it is refused.
 	maxPending      = 1024
 	maxPendingLines = 4
 	// maxHeld is how long results may be together that wait to be written, in
@@ -243,6 +242,16 @@ func (s *session) isOpen() bool {
 	}
 }
 
+// hasFailed reports that no policy can be in force.
+func (s *session) hasFailed() bool {
+	select {
+	case <-s.opened:
+		return s.tools == nil
+	default:
+		return false
+	}
+}
+
 // visible are the tools that a call can reach.
 func (s *session) visible() ([]*pipeline.Tool, error) {
 	if s.isOpen() {
@@ -363,11 +372,12 @@ func (s *session) callTool(ctx context.Context, req sdk.Request, p *sdk.CallTool
 			return false
 		}
 	}
+	ready := wait(e.before) && wait(s.opened)
 	switch {
-	case !wait(e.before) || !wait(s.opened):
-		e.reply = encodeFailure(p.Name, pipeline.Failf(pipeline.CodeCancelled, "the call was cancelled before it began"))
-	case s.tools == nil:
+	case s.hasFailed():
 		e.reply = encodeFailure(p.Name, s.failure)
+	case !ready:
+		e.reply = encodeFailure(p.Name, pipeline.Failf(pipeline.CodeCancelled, "the call was cancelled before it began"))
 	default:
 		s.call(ctx, e, p.Name, report)
 	}

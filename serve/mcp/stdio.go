@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -128,19 +129,26 @@ func (c *stdio) read(in io.Reader) error {
 		case err != nil:
 			return err
 		}
+		if bytes.TrimLeft(line, " \t")[0] == '[' {
+			if !c.readBatch(line) {
+				return nil
+			}
+			continue
+		}
 		m, bad := decode(line)
 		if bad != nil {
 			c.fail(bad)
 			continue
 		}
-		if !c.take(m, len(line)) {
+		if !c.take(m, len(line), nil) {
 			return nil
 		}
 	}
 }
 
-// take hands a message to the SDK. It returns false when none is taken any more.
-func (c *stdio) take(m message, size int) bool {
+// take hands a message to the SDK, of a batch if it is in one. It returns false
+// when none is taken any more.
+func (c *stdio) take(m message, size int, b *batch) bool {
 	switch {
 	case m.method == "":
 		return c.answer(m)
@@ -149,21 +157,22 @@ func (c *stdio) take(m message, size int) bool {
 	}
 	e, bad := c.s.requests.add(c.s.ctx, m, size)
 	switch {
+	case bad != nil && b != nil:
+		b.fail(bad)
+		return true
 	case bad != nil:
 		c.fail(bad)
 		return true
 	case e == nil:
 		return false
 	}
+	if b != nil {
+		b.expect()
+		e.batch = b
+	}
 	params := m.params
 	if m.method == "tools/call" {
 		params = m.rest
-		if m.args.Kind() != 'n' {
-			e.args = jsontext.Value(m.args).Clone()
-		}
-		if k := m.token.Kind(); k == '"' || k == '0' {
-			e.token = string(m.token)
-		}
 	}
 	return c.deliver(&jsonrpc.Request{ID: e.inward(), Method: m.method, Params: raw(params), Extra: e.extra()})
 }
@@ -221,13 +230,16 @@ func (c *stdio) deliver(m jsonrpc.Message) bool {
 }
 
 // fail answers what is no message, or can't be taken.
-func (c *stdio) fail(f *fault) {
+func (c *stdio) fail(f *fault) { c.out.Write(c.errorOf(f), nil) }
+
+// errorOf is the answer to what is no message, or can't be taken.
+func (c *stdio) errorOf(f *fault) string {
 	c.s.log.Debug("refused a message", "code", f.code, "error", f.text)
 	id := f.id
 	if c.s.requests.named(id) {
 		id = null
 	}
-	c.out.Write(errorLine(id, &jsonrpc.Error{Code: int64(f.code), Message: f.text}), nil)
+	return errorLine(id, &jsonrpc.Error{Code: int64(f.code), Message: f.text})
 }
 
 func errorLine(id string, e *jsonrpc.Error) string {
@@ -268,16 +280,16 @@ func (c *stdio) reply(r *jsonrpc.Response) {
 	}
 	if !c.s.requests.settle(e) {
 		c.s.done(e, true)
+		if e.batch != nil {
+			e.batch.done()
+		}
 		return
 	}
 	var line string
 	if r.Error != nil {
 		line = errorLine(e.id, wireError(r.Error))
 	} else {
-		result := e.reply
-		if result == "" {
-			result = string(r.Result)
-		}
+		result := e.result(r)
 		var b strings.Builder
 		b.Grow(len(e.id) + len(result) + 40)
 		b.WriteString(`{"jsonrpc":"2.0","id":`)
@@ -287,11 +299,23 @@ func (c *stdio) reply(r *jsonrpc.Response) {
 		b.WriteString("}\n")
 		line = b.String()
 	}
+	if e.batch != nil {
+		e.batch.add(e, line)
+		return
+	}
 	// Its id is free in one with the writing: it may be used again as soon as the
 	// reply is read.
 	c.out.Write(line, func() { c.s.requests.free(e) })
 	c.s.begin()
 	c.s.done(e, false)
+}
+
+// result is the JSON of the result, whoever made it.
+func (e *entry) result(r *jsonrpc.Response) string {
+	if e.reply == "" {
+		return string(r.Result)
+	}
+	return e.reply
 }
 
 // wireError gives an error of the SDK the code that belongs to it: it has none
