@@ -43,6 +43,8 @@ type entry struct {
 	args   []byte // of tools/call
 	token  string // for progress, as it was written; "" without one
 
+	to *stream // that its reply goes to; nil over standard streams
+
 	ctx    context.Context // ends when the client or the session cancels the request
 	cancel context.CancelCauseFunc
 
@@ -61,6 +63,10 @@ type entry struct {
 	cancelled bool // by the client, which gets no reply
 	settled   bool // the reply is being written, or was dropped
 }
+
+// entryKey is the entry's key in its context, and so in that of everything that
+// is written on its behalf.
+type entryKey struct{}
 
 // pass gives the turn to the next call. The entry's own turn has come.
 func (e *entry) pass() { e.once.Do(func() { close(e.had) }) }
@@ -81,9 +87,9 @@ func (e *entry) leave() {
 }
 
 // add takes a request. Where there are too many it waits for some to end, unless
-// the client must be read for its answer to a question. It returns nil and no
-// fault when none is taken any more.
-func (r *requests) add(ctx context.Context, m message, size int) (*entry, *fault) {
+// it is not to wait or the client must be read for its answer to a question. It
+// returns nil and no fault when none is taken any more.
+func (r *requests) add(ctx context.Context, m message, size int, wait bool) (*entry, *fault) {
 	key := wire.Key(m.id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +100,8 @@ func (r *requests) add(ctx context.Context, m message, size int) (*entry, *fault
 			return nil, nil
 		case r.byKey[key] != nil:
 			return nil, invalid("a request with the id " + clip(m.id) + " is in flight; it goes on")
-		case full && r.asked > 0:
-			return nil, &fault{m.id, codeBusy, "too many requests are in flight; send it again when some have been answered"}
+		case full && (!wait || r.asked > 0):
+			return nil, &fault{id: m.id, code: codeBusy, text: "too many requests are in flight; send it again when some have been answered"}
 		case full:
 			r.changed.Wait()
 			continue
@@ -104,7 +110,7 @@ func (r *requests) add(ctx context.Context, m message, size int) (*entry, *fault
 	}
 	r.last++
 	e := &entry{id: m.id, n: r.last, method: m.method, size: size}
-	e.ctx, e.cancel = context.WithCancelCause(ctx)
+	e.ctx, e.cancel = context.WithCancelCause(context.WithValue(ctx, entryKey{}, e))
 	if m.method == "tools/call" {
 		e.before, e.had = r.turn, make(chan struct{})
 		r.turn = e.had
@@ -187,6 +193,13 @@ func (r *requests) asking(n int) {
 	defer r.mu.Unlock()
 	r.asked += n
 	r.changed.Broadcast()
+}
+
+// pending is how many there are.
+func (r *requests) pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byID)
 }
 
 // end takes none any more, and waits for those that are there.

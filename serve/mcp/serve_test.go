@@ -500,7 +500,7 @@ func TestServe_HoldsCallsWhileResultsWait(t *testing.T) {
 func TestServe_BoundsWhatIsInFlight(t *testing.T) {
 	r := newRequests(2, 1000)
 	add := func(id string, size int) (*entry, *fault) {
-		return r.add(context.Background(), message{id: id, method: "tools/call"}, size)
+		return r.add(context.Background(), message{id: id, method: "tools/call"}, size, true)
 	}
 	one, _ := add("1", 10)
 	if two, bad := add("2", 10); two == nil || bad != nil {
@@ -513,6 +513,11 @@ func TestServe_BoundsWhatIsInFlight(t *testing.T) {
 	if _, bad := add("1", 10); bad == nil || bad.code != -32600 {
 		t.Errorf("a duplicate: %v", bad)
 	}
+	r.asking(-1)
+	if e, bad := r.add(context.Background(), message{id: "3"}, 10, false); e != nil || bad == nil || bad.code != codeBusy {
+		t.Errorf("over HTTP nobody waits: %v, %v", e, bad)
+	}
+	r.asking(1)
 	r.asking(-1)
 	got := make(chan *entry)
 	go func() { e, _ := add("3", 10); got <- e }()
