@@ -300,7 +300,7 @@ func (d *door) named(host string) bool {
 	} else {
 		name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
 	}
-	if strings.EqualFold(name, "localhost") || slices.ContainsFunc(d.o.Names, func(n string) bool { return strings.EqualFold(n, name) }) {
+	if strings.EqualFold(name, "localhost") || slices.ContainsFunc(d.o.Names, func(n string) bool { return n != "" && strings.EqualFold(n, name) }) {
 		return true
 	}
 	addr, err := netip.ParseAddr(name)

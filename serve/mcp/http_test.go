@@ -200,6 +200,20 @@ func (h *house) sessionAs(capabilities string) []string {
 	return s
 }
 
+// begin makes a call that runs until it is cancelled, and returns when it runs.
+func (h *house) begin(ctx context.Context, s []string) *http.Response {
+	h.t.Helper()
+	r, err := http.DefaultClient.Do(h.request("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"},"name":"say","arguments":{"text":"so far","report":"x","block":true}}}`, s...).WithContext(ctx))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { r.Body.Close() })
+	if m, err := event1(bufio.NewReaderSize(r.Body, 16)); err != nil || !strings.Contains(m, "notifications/progress") {
+		h.t.Fatalf("%s, %v", m, err)
+	}
+	return r
+}
+
 // F6-22: what comes from elsewhere, or without the token, is refused before its
 // body is read, and in the order of the checks; nothing runs.
 func TestHTTP_Refusals(t *testing.T) {
@@ -379,22 +393,17 @@ func TestHTTP_Messages(t *testing.T) {
 func TestHTTP_CancelAndDuplicates(t *testing.T) {
 	h := newHouse(t, nil)
 	s := h.session()
-	first := make(chan []string)
-	go func() {
-		_, got := h.post(call("1", "say", `{"block":true}`), s...)
-		first <- got
-	}()
-	soon(t, "a duplicate refused", func() bool {
-		status, got := h.post(call("1", "say", `{"text":"second"}`), s...)
-		return status == 400 && strings.HasPrefix(got[0], failure(null)+"-32600")
-	})
+	first := h.begin(t.Context(), s)
+	if status, got := h.post(call("1", "say", `{"text":"second"}`), s...); status != 400 || !strings.HasPrefix(got[0], failure(null)+"-32600") {
+		t.Errorf("a duplicate: %d, %q", status, got)
+	}
 	if _, got := h.post(ping("2"), s...); len(got) != 1 || got[0] != result("2")+"{}}" {
 		t.Errorf("a ping meanwhile: %q", got)
 	}
 	if got := h.status("POST", cancel("1"), s...); got != 202 {
 		t.Error(got)
 	}
-	if got := <-first; len(got) != 0 {
+	if got := all(t, first); len(got) != 0 {
 		t.Errorf("a reply to a cancelled call: %q", got)
 	}
 	if _, got := h.post(call("1", "say", `{"text":"third"}`), s...); len(got) != 1 || !strings.HasPrefix(got[0], result("1")) {
@@ -500,19 +509,11 @@ func TestHTTP_SessionsEnd(t *testing.T) {
 	if got := h.status("POST", hello); got != 429 {
 		t.Errorf("a third: %d", got)
 	}
-	running := make(chan []string)
-	go func() {
-		_, got := h.post(call("1", "say", `{"text":"so far","block":true}`), one...)
-		running <- got
-	}()
-	soon(t, "the call to run", func() bool {
-		status, _ := h.post(ping("1"), one...)
-		return status == 400
-	})
+	running := h.begin(t.Context(), one)
 	if got := h.status("DELETE", "", one...); got != 204 {
 		t.Error(got)
 	}
-	if got := <-running; len(got) != 1 || !strings.Contains(got[0], "ABORTED") {
+	if got := all(t, running); len(got) != 1 || !strings.Contains(got[0], "ABORTED") {
 		t.Errorf("the call that ran: %q", got)
 	}
 	f := h.fake("conn-1")
@@ -531,18 +532,11 @@ func TestHTTP_SessionsEnd(t *testing.T) {
 
 	// The server's end aborts calls, writes what they have, and closes streams.
 	stream := h.do("GET", "", two...)
-	go func() {
-		_, got := h.post(call("1", "say", `{"text":"so far","block":true}`), two...)
-		running <- got
-	}()
-	soon(t, "the call to run", func() bool {
-		status, _ := h.post(ping("1"), two...)
-		return status == 400
-	})
+	running = h.begin(t.Context(), two)
 	if err := h.stop(); err != errSignal {
 		t.Errorf("ServeHTTP: %v", err)
 	}
-	if got := <-running; len(got) != 1 || !strings.Contains(got[0], "ABORTED") || !strings.Contains(got[0], "so far") {
+	if got := all(t, running); len(got) != 1 || !strings.Contains(got[0], "ABORTED") || !strings.Contains(got[0], "so far") {
 		t.Errorf("the call that ran: %q", got)
 	}
 	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
@@ -561,18 +555,16 @@ func TestHTTP_SessionsEnd(t *testing.T) {
 // An idle session expires, with its jobs; one with a call in flight, though its
 // client has left it, or with a stream that is open, is not idle.
 func TestHTTP_Expiry(t *testing.T) {
-	h := newHouse(t, func(o *HTTPOptions) { o.Idle = 50 * time.Millisecond })
-	idle, streaming, working := h.session(), h.session(), h.session()
+	h := newHouse(t, func(o *HTTPOptions) { o.Idle = time.Second })
+	streaming := h.session()
 	stream := h.do("GET", "", streaming...)
-	ctx, leave := context.WithCancel(context.Background())
-	go http.DefaultClient.Do(h.request("POST", call("1", "say", `{"block":true}`), working...).WithContext(ctx))
-	soon(t, "the call to run", func() bool {
-		status, _ := h.post(ping("1"), working...)
-		return status == 400
-	})
+	working := h.session()
+	ctx, leave := context.WithCancel(t.Context())
+	h.begin(ctx, working)
 	leave()
+	idle := h.session()
 	soon(t, "the end of the session", func() bool {
-		f := h.fake("conn-1")
+		f := h.fake("conn-3")
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.close == 1 && f.jobs > 0
@@ -580,7 +572,7 @@ func TestHTTP_Expiry(t *testing.T) {
 	if got := h.status("POST", ping("1"), idle...); got != 404 {
 		t.Errorf("expired: %d", got)
 	}
-	time.Sleep(200 * time.Millisecond) // some times as long
+	time.Sleep(1500 * time.Millisecond) // longer than that once more
 	for name, s := range map[string][]string{"streaming": streaming, "working": working} {
 		if status, got := h.post(ping("2"), s...); status != 200 || len(got) != 1 {
 			t.Errorf("%s: %d, %q", name, status, got)
@@ -588,7 +580,7 @@ func TestHTTP_Expiry(t *testing.T) {
 	}
 	h.status("POST", cancel("1"), working...)
 	stream.Body.Close()
-	for _, name := range []string{"conn-2", "conn-3"} {
+	for _, name := range []string{"conn-1", "conn-2"} {
 		f := h.fake(name)
 		soon(t, "the end of "+name, func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.close == 1 })
 	}
@@ -659,10 +651,6 @@ func TestHTTP_HoldsCallsWhileResultsWait(t *testing.T) {
 		_, got := h.post(call("2", "say", `{"text":"hi"}`), s...)
 		second <- got
 	}()
-	soon(t, "the second call in flight", func() bool {
-		status, _ := h.post(ping("2"), s...)
-		return status == 400
-	})
 	select {
 	case got := <-second:
 		t.Errorf("it began: %q", got)
