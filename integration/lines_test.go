@@ -799,11 +799,16 @@ func TestLines_ApprovedReading(t *testing.T) {
 				t.Errorf("with %q: read, asked %d times: %+v", tt.dir, asked, r)
 			}
 		}
-		if r := call(100, "bash", map[string]any{"command": "cat ~/.ssh/id"}, e.H+"/.ssh"); r.field(t, "stdout") != "" || r.field(t, "exitCode") == "0" {
-			t.Errorf("a secret by a command: %s", r.Value)
+		// Nobody is asked for a secret, which no approval gives.
+		asked = 0
+		if r := call(100, "bash", map[string]any{"command": "cat ~/.ssh/id"}, e.H+"/.ssh"); *r.OK || r.Error.Code != "DENIED" || asked != 0 {
+			t.Errorf("a secret by a command, asked %d times: %+v", asked, r)
 		}
-		if r := call(101, "read", map[string]any{"file_path": e.H + "/.ssh/id"}, e.H+"/.ssh"); *r.OK || r.Error.Code != "SANDBOX_DENIED" {
-			t.Errorf("a secret by read: %+v", r)
+		if r := call(101, "read", map[string]any{"file_path": e.H + "/.ssh/id"}, e.H+"/.ssh"); *r.OK || r.Error.Code != "DENIED" || asked != 0 {
+			t.Errorf("a secret by read, asked %d times: %+v", asked, r)
+		}
+		if r := call(102, "read", map[string]any{"file_path": e.H + "/.ssh/id"}, ""); *r.OK || r.Error.Code != "SANDBOX_DENIED" {
+			t.Errorf("a secret without asking: %+v", r)
 		}
 		c.end()
 	})

@@ -835,7 +835,7 @@ func TestMCP_F6_1_StandardOutputIsTheProtocols(t *testing.T) {
 					t.Errorf("on standard output: %q", clip(line))
 				}
 			}
-			for _, want := range []string{`"code":"ABORTED"`, `"method":"notifications/message"`, `"endedBy":"shutdown"`} {
+			for _, want := range []string{`"code":"ABORTED"`, `"method":"notifications/message"`, `"endedBy":"owner"`} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("no %s on standard output: %s", want, clip(out.String()))
 				}

@@ -46,6 +46,7 @@ func TestParse_SetsWhatItSays(t *testing.T) {
 		Timeout: 1500 * time.Millisecond, KillAfter: 2 * time.Second, RequireFull: true,
 		TTY: oneshot.Never, StatusFD: 3, PassFD: []int{4, 5}, JSON: true, Quiet: true,
 	}
+	f.Given = nil // see TestParse_KeepsWhatWasGiven
 	if !reflect.DeepEqual(f, want) {
 		t.Errorf("got  %+v\nwant %+v", f, want)
 	}
@@ -241,4 +242,19 @@ func FuzzParse(f *testing.F) {
 		Complete(args[:len(args)-1], args[len(args)-1], false, Shared, Exec)
 		Complete(args[:len(args)-1], args[len(args)-1], true, Shared, Exec)
 	})
+}
+
+// What was given comes in its order, however it was written.
+func TestParse_KeepsWhatWasGiven(t *testing.T) {
+	f, _, err := ParseAll([]string{"--write=a", "--keep-env", "--write", "b=c", "x", "--json"}, Shared, Exec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range f.Given {
+		got = append(got, g.Name+" "+g.Text)
+	}
+	if want := []string{"write a", "keep-env ", "write b=c", "json "}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

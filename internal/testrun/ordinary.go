@@ -67,8 +67,11 @@ func newOrdinary(ctx context.Context, name string) (u *ordinary, err error) {
 	}
 	if bin := os.Getenv(binEnv); filepath.IsAbs(bin) {
 		u.bin = filepath.Join(u.dir, "bin", "dshx")
-		if err := copyFile(bin, u.bin); err != nil {
-			return nil, err
+		// All programs of the build, which belong beside each other.
+		for _, program := range []string{"dshx", "dshx-mcp"} {
+			if err := copyFile(filepath.Join(filepath.Dir(bin), program), filepath.Join(filepath.Dir(u.bin), program)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	err = filepath.WalkDir(u.dir, func(path string, _ fs.DirEntry, err error) error {

@@ -49,6 +49,7 @@ type Session struct {
 	err      error
 	all      map[*force]struct{}
 	closed   bool
+	checks   []*func(*sandboxpolicy.Policy) error
 	switches []*func(Switch)
 	ends     []*func(jobs.End)
 	rec      atomic.Pointer[sessionlog.Recorder]
@@ -143,20 +144,12 @@ func (s *Session) put(req sandboxpolicy.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.host.options.RequireFull {
-		if err := scope.Enforcement().RequireFull(); err != nil {
-			_ = scope.Close()
-			return err
-		}
+	if err := s.check(scope); err != nil {
+		_ = scope.Close()
+		return err
 	}
 	p := scope.Policy()
-	if rec := s.rec.Load(); rec != nil {
-		if err := rec.Check(p); err != nil {
-			_ = scope.Close()
-			return err
-		}
-	}
-	f := &force{session: s, scope: scope, request: in, permissions: permission.Listener(p), rules: bash.RuleListener(p), denied: bash.RuleGuard(p), users: 1}
+	f := &force{session: s, scope: scope, request: in, permissions: permission.Listener(p, in), rules: bash.RuleListener(p), denied: bash.RuleGuard(p), users: 1}
 	s.mu.Lock()
 	old := s.current
 	s.request, s.current, s.err = req, f, nil
@@ -164,6 +157,26 @@ func (s *Session) put(req sandboxpolicy.Request) error {
 	s.mu.Unlock()
 	if old != nil {
 		old.release()
+	}
+	return nil
+}
+
+// check asks everybody who may refuse a policy, before it holds for any call.
+func (s *Session) check(scope *sandbox.Scope) error {
+	if s.host.options.RequireFull {
+		if err := scope.Enforcement().RequireFull(); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	checks := s.checks
+	s.mu.Unlock()
+	for _, f := range checks {
+		err := errors.New("whether the policy may be put in force could not be found out")
+		contained(func() { err = (*f)(scope.Policy()) })
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -194,7 +207,7 @@ func (s *Session) admit(ctx context.Context, c *pipeline.Call) (leave func(), er
 // who started dshx is no fault of the call's arguments.
 func refusal(err error) error {
 	var coded interface{ Code() string }
-	if errors.As(err, &coded) && (coded.Code() == "CONFIG_INVALID" || coded.Code() == "SANDBOX_UNAVAILABLE" || coded.Code() == pipeline.CodeCancelled) {
+	if err == error(errEnded) || errors.As(err, &coded) && (coded.Code() == "CONFIG_INVALID" || coded.Code() == "SANDBOX_UNAVAILABLE") {
 		return err
 	}
 	return &sandbox.UnavailableError{Reason: err.Error()}
@@ -311,8 +324,8 @@ var ErrEnded = errors.New("the session has ended")
 // tool gets here, and danger-full-access is put in force when it is named.
 //
 // Errors: ctx's, ErrEnded, those of sandbox.Open, of which an unknown name is a
-// *sandboxpolicy.UsageError that has the known ones, and
-// *sandbox.UnavailableError. The policy that is in force stays then.
+// *sandboxpolicy.UsageError that has the known ones, *sandbox.UnavailableError,
+// and those of BeforeSwitch. The policy that is in force stays then.
 func (s *Session) SwitchPreset(ctx context.Context, name, by string) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -367,8 +380,15 @@ func (s *Session) SwitchPreset(ctx context.Context, name, by string) error {
 	return nil
 }
 
+// BeforeSwitch has f called with every policy before it holds for any call, until
+// stop: an error keeps it from being put in force, and is SwitchPreset's. It is
+// for whoever counts on what a policy denies.
+func (s *Session) BeforeSwitch(f func(*sandboxpolicy.Policy) error) (stop func()) {
+	return observe(&s.mu, &s.checks, f)
+}
+
 // OnSwitch has f called after every switch, in their order and before
-// SwitchPreset returns, until stop.
+// SwitchPreset returns, until stop. f must not switch or close the session.
 func (s *Session) OnSwitch(f func(Switch)) (stop func()) {
 	return observe(&s.mu, &s.switches, f)
 }
@@ -432,6 +452,7 @@ func (s *Session) Record(rec *sessionlog.Recorder, version string) {
 	for _, n := range s.Notices() {
 		rec.Note(n.Kind, n.Text)
 	}
+	s.BeforeSwitch(rec.Check)
 	s.rec.Store(rec)
 	rec.Attach(s.Scope)
 }

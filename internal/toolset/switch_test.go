@@ -171,6 +171,22 @@ func TestSwitchPreset_Refused(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
+	no := errors.New("no")
+	stop := s.BeforeSwitch(func(p *sandboxpolicy.Policy) error {
+		if p.Preset() != "read-only" || s.current != was {
+			t.Errorf("asked about %s", p.Preset())
+		}
+		return no
+	})
+	if err := s.SwitchPreset(t.Context(), "read-only", "test"); err != no {
+		t.Errorf("somebody refuses: %v", err)
+	}
+	stop()
+	stop = s.BeforeSwitch(func(*sandboxpolicy.Policy) error { panic("broken") })
+	if err := s.SwitchPreset(t.Context(), "read-only", "test"); err == nil {
+		t.Error("a check that failed let it through")
+	}
+	stop()
 	write("nonsense = 1\n")
 	var bad *sandboxpolicy.ConfigError
 	if err := s.SwitchPreset(t.Context(), "review", "test"); !errors.As(err, &bad) {

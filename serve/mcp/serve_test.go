@@ -210,6 +210,43 @@ func TestServe_DuplicateIDs(t *testing.T) {
 	}
 }
 
+// The id of a cancelled call is free at once, though its tree takes time to end.
+func TestServe_CancelledIDsAreFree(t *testing.T) {
+	f := newFake(t)
+	begun, release := make(chan struct{}), make(chan struct{})
+	f.scope.Wrap("slow to end", func(ctx context.Context, c *pipeline.Call, next pipeline.Body) pipeline.Outcome {
+		if !strings.Contains(c.Args().String(), "block") {
+			return next(ctx)
+		}
+		close(begun)
+		o := next(ctx)
+		<-release
+		return o
+	})
+	c := connect(t, context.Background(), f.options(t))
+	c.call("1", "say", `{"block":true}`)
+	<-begun
+	c.send(cancel("1"))
+	c.call("1", "say", `{"text":"again"}`)
+	if got := c.want(result("1")); !strings.Contains(got, "again") {
+		t.Error(got)
+	}
+	// The end waits for what is still ending, and nobody is told of it.
+	c.feed.Close()
+	select {
+	case err := <-c.done:
+		t.Fatalf("ended beside a call: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(release)
+	if err := <-c.done; err != nil {
+		t.Error(err)
+	}
+	if n := len(c.out.lines()); n != c.seen {
+		t.Errorf("further: %q", c.out.lines()[c.seen:])
+	}
+}
+
 // F6-4: a cancelled call ends and gets no reply.
 func TestServe_Cancel(t *testing.T) {
 	f := newFake(t)
@@ -333,8 +370,13 @@ func TestServe_AnswersBeforeItIsOpen(t *testing.T) {
 	c.send(cancel("3"))
 	close(open)
 	c.want(result("2"))
+	time.Sleep(50 * time.Millisecond) // the SDK tells of changes after 10 ms
 	if err := c.end(); err != nil {
 		t.Error(err)
+	}
+	// What was listed is what there is.
+	if got := strings.Join(c.out.lines()[c.seen:], "\n"); got != "" {
+		t.Errorf("further: %s", got)
 	}
 }
 

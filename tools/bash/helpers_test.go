@@ -25,6 +25,7 @@ type world struct {
 	t     testing.TB
 	work  string
 	scope *sandbox.Scope
+	req   sandboxpolicy.Request // what scope was opened with
 	owner *jobs.Owner
 	reg   *jobs.Registry
 	root  *pipeline.Scope
@@ -61,6 +62,7 @@ func newWorld(t testing.TB, opts ...option) *world {
 	for _, f := range opts {
 		f(&req, &jo, &o)
 	}
+	w.req = req
 	if w.scope, err = sandbox.Open(req); err != nil {
 		t.Fatal(err)
 	}

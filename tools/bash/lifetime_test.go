@@ -119,7 +119,7 @@ func TestPermissions_WidenOneCall(t *testing.T) {
 	if err := os.Mkdir(outside, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w.root.PreExecute("permissions", permission.Listener(w.scope.Policy()))
+	w.root.PreExecute("permissions", permission.Listener(w.scope.Policy(), w.req))
 	ask := object{"command": "echo x > " + outside + "/f", "sandbox_permissions": object{"write": []string{outside}}, "justification": "a test"}
 	w.fails(ask, pipeline.CodeApprovalUnavailable)
 	w.root.SetApprover(yes{})
@@ -237,7 +237,7 @@ func TestPermissions_OfEachKind(t *testing.T) {
 	if err := os.WriteFile(base+"/home/.ssh/id", []byte("key\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.root.PreExecute("permissions", permission.Listener(w.scope.Policy()))
+	w.root.PreExecute("permissions", permission.Listener(w.scope.Policy(), w.req))
 	w.root.SetApprover(yes{})
 	reach, write, secret := "cat < /dev/tcp/127.0.0.1/"+port, "echo > "+outside+"/f && echo wrote", "cat ~/.ssh/id"
 	for _, tt := range []struct {

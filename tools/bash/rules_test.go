@@ -44,7 +44,8 @@ func newJudged(t *testing.T, config string, policyOf approval.Policy) *judged {
 	if err := os.Mkdir(ws, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := sandboxpolicy.Resolve(sandboxpolicy.Request{Workspace: ws, Cwd: ws, ConfigFile: file, Environ: []string{"HOME=" + dir}}, sandboxpolicy.OSFacts{})
+	req := sandboxpolicy.Request{Workspace: ws, Cwd: ws, ConfigFile: file, Environ: []string{"HOME=" + dir}}
+	p, _, err := sandboxpolicy.Resolve(req, sandboxpolicy.OSFacts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func newJudged(t *testing.T, config string, policyOf approval.Policy) *judged {
 	})
 	j.scope.PreExecute(RulesName, RuleListener(p))
 	j.scope.Guard(RulesName, RuleGuard(p))
-	j.scope.PreExecute("permissions", permission.Listener(p))
+	j.scope.PreExecute("permissions", permission.Listener(p, req))
 	return j
 }
 

@@ -32,7 +32,7 @@ func ExampleRegister() {
 		log.Fatal(err)
 	}
 	scope := pipeline.New(pipeline.Options{})
-	scope.PreExecute("permissions", permission.Listener(box.Policy()))
+	scope.PreExecute("permissions", permission.Listener(box.Policy(), request))
 	undo, err := fs.Register(scope, fs.Options{
 		Domains:  fs.InScopes(&permission.Scopes{Base: box, Request: request}),
 		Observer: observer,

@@ -56,7 +56,7 @@ func rigIn(t testing.TB, ws string, change func(*sandboxpolicy.Request), o Optio
 	if _, err := Register(r.scope, o); err != nil {
 		t.Fatal(err)
 	}
-	r.scope.PreExecute("permissions", permission.Listener(box.Policy()))
+	r.scope.PreExecute("permissions", permission.Listener(box.Policy(), req))
 	return r
 }
 

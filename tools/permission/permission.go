@@ -130,9 +130,11 @@ func WithOffer(remedy, offer string) string {
 	return offer + "; for every call: " + remedy
 }
 
-// Listener asks about calls that want more than the policy gives. What it
-// decides about others is left to the listeners after it.
-func Listener(policy *sandboxpolicy.Policy) pipeline.PreExecute {
+// Listener asks about calls that want more than the policy gives, which request
+// was resolved to. What it decides about others is left to the listeners after
+// it. Nobody is asked for what an approval can't give: a deny stands, and what
+// doesn't exist has nothing to allow.
+func Listener(policy *sandboxpolicy.Policy, request sandboxpolicy.Request) pipeline.PreExecute {
 	return func(_ context.Context, c *pipeline.Call, next func() pipeline.Decision) pipeline.Decision {
 		// The tool's other arguments are none of this listener's business.
 		var a Args
@@ -146,12 +148,55 @@ func Listener(policy *sandboxpolicy.Policy) pipeline.PreExecute {
 		if more.none() {
 			return next()
 		}
+		if policy.Approvals() == "ask" {
+			if why := more.inVain(request); why != "" {
+				return pipeline.Deny{Reason: "sandbox_permissions: " + why}
+			}
+		}
 		display := more.String()
 		if a.Justification != "" {
 			display += ": " + a.Justification
 		}
 		return pipeline.Ask{Reason: "sandbox_permissions beyond the policy: " + more.String(), DisplayReason: display, Grants: more}.Also(next())
 	}
+}
+
+// inVain is why an approval of p would not give what p says, or "".
+func (p *Permissions) inVain(request sandboxpolicy.Request) string {
+	policy, _, err := sandbox.Resolve(p.widen(request))
+	if err != nil {
+		return err.Error()
+	}
+	for _, list := range [...]struct {
+		op    sandboxpolicy.Op
+		paths []string
+	}{{sandboxpolicy.OpWrite, p.Write}, {sandboxpolicy.OpRead, p.Read}} {
+		for _, path := range list.paths {
+			if _, err := os.Lstat(path); err != nil {
+				return fmt.Sprintf("%q is not there, so nothing can be allowed in it; name a directory that is", path)
+			}
+			if v := policy.Verdict(list.op, path); !v.Allow {
+				return fmt.Sprintf("no approval lets a call %s %q (%s)", list.op, path, v.Rule.Text)
+			}
+		}
+	}
+	return ""
+}
+
+// widen is a request with what is granted.
+func (p *Permissions) widen(req sandboxpolicy.Request) sandboxpolicy.Request {
+	if p.Preset != "" {
+		req.Preset = p.Preset
+		if p.Preset == "danger-full-access" {
+			req.Network, req.DenyRead, req.DenyWrite = "", nil, nil
+		}
+	}
+	if p.Network != "" {
+		req.Network = sandboxpolicy.Network(p.Network)
+	}
+	req.Write = append(append([]string(nil), req.Write...), p.Write...)
+	req.Read = append(append([]string(nil), req.Read...), p.Read...)
+	return req
 }
 
 // Scopes are the domains that calls work in.
@@ -170,19 +215,7 @@ func (s *Scopes) For(c *pipeline.Call) (scope *sandbox.Scope, release func(), er
 	if err := c.Grants().Decode(&g); err != nil {
 		return nil, nil, fmt.Errorf("the grants of the call: %w", err)
 	}
-	req := s.Request
-	if g.Preset != "" {
-		req.Preset = g.Preset
-		if g.Preset == "danger-full-access" {
-			req.Network, req.DenyRead, req.DenyWrite = "", nil, nil
-		}
-	}
-	if g.Network != "" {
-		req.Network = sandboxpolicy.Network(g.Network)
-	}
-	req.Write = append(append([]string(nil), req.Write...), g.Write...)
-	req.Read = append(append([]string(nil), req.Read...), g.Read...)
-	scope, err = sandbox.Open(req)
+	scope, err = sandbox.Open(g.widen(s.Request))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -70,7 +70,7 @@ func TestPermissions_WidenOneCall(t *testing.T) {
 	if _, err := p.Register(tool); err != nil {
 		t.Fatal(err)
 	}
-	p.PreExecute("permissions", Listener(scope.Policy()))
+	p.PreExecute("permissions", Listener(scope.Policy(), req))
 	call := func(args string) pipeline.Result {
 		return p.Call(context.Background(), pipeline.Request{ID: "1", Name: "touch", Args: []byte(args)})
 	}
@@ -115,6 +115,71 @@ func TestPermissions_WidenOneCall(t *testing.T) {
 	})
 	if r := call(more); r.OK() || r.Failure().Code != pipeline.CodeDenied {
 		t.Errorf("denied: %v", r.Failure())
+	}
+}
+
+// Nobody is asked for what no approval gives; under a preset that never asks it is
+// not approved like everything else.
+func TestListener_AsksForNothingInVain(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []string{"ws/.git/hooks", "outside/kept", "home/.ssh"} {
+		if err := os.MkdirAll(filepath.Join(base, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type asks struct {
+		Args
+	}
+	for _, tt := range []struct {
+		more string
+		in   map[string]string // code by preset
+	}{
+		{`{"write":["` + base + `/outside"]}`, map[string]string{"workspace-write": "", "read-only": pipeline.CodeApprovalRejected}},
+		{`{"network":"full"}`, map[string]string{"workspace-write": "", "read-only": pipeline.CodeApprovalRejected}},
+		{`{"preset":"danger-full-access"}`, map[string]string{"workspace-write": ""}},
+		{`{"write":["` + base + `/gone"]}`, map[string]string{"workspace-write": pipeline.CodeDenied, "read-only": pipeline.CodeApprovalRejected}},
+		{`{"write":["` + base + `/outside/kept"]}`, map[string]string{"workspace-write": pipeline.CodeDenied}},
+		{`{"read":["` + base + `/home/.ssh"]}`, map[string]string{"workspace-write": pipeline.CodeDenied, "read-only": pipeline.CodeApprovalRejected}},
+		{`{"network":"full","read":["` + base + `/home/.ssh"]}`, map[string]string{"workspace-write": pipeline.CodeDenied}},
+	} {
+		for preset, want := range tt.in {
+			req := sandboxpolicy.Request{Preset: preset, Workspace: base + "/ws", Cwd: base + "/ws", NoConfig: true, DenyWrite: []string{base + "/outside/kept"},
+				Environ: []string{"HOME=" + base + "/home"}}
+			policy, _, err := sandbox.Resolve(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tool, err := pipeline.Define(pipeline.Spec[asks, struct{}]{Name: "t", Description: "does nothing",
+				Execute: func(context.Context, asks, *pipeline.Call) (struct{}, error) { return struct{}{}, nil },
+				Render:  func(asks, struct{}) []pipeline.Content { return nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := pipeline.New(pipeline.Options{})
+			if _, err := p.Register(tool); err != nil {
+				t.Fatal(err)
+			}
+			p.PreExecute("permissions", Listener(policy, req))
+			asked := 0
+			p.SetApprover(approver(func(pipeline.Question) pipeline.Answer {
+				asked++
+				if policy.Approvals() == "ask" {
+					return pipeline.AllowedOnce
+				}
+				return pipeline.Rejected
+			}))
+			r := p.Call(t.Context(), pipeline.Request{ID: "1", Name: "t", Args: []byte(`{"sandbox_permissions":` + tt.more + `}`)})
+			got := ""
+			if !r.OK() {
+				got = r.Failure().Code
+			}
+			if got != want || (want == pipeline.CodeDenied) != (asked == 0) {
+				t.Errorf("%s, %s: %q, asked %d times, want %q: %v", preset, tt.more, got, asked, want, r.Failure())
+			}
+		}
 	}
 }
 
