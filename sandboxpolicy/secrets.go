@@ -18,6 +18,8 @@ var homeSecrets = [...]string{
 	"secret ~/.config/gcloud", "secret ~/.config/gh", "secret ~/.config/glab-cli", "secret ~/.config/git/credentials", "secret ~/.config/containers/auth.json",
 	"secret ~/.config/rclone", "secret ~/.config/op", "secret ~/.config/doctl", "secret ~/.config/composer/auth.json", "secret ~/.config/github-copilot",
 	"secret ~/.config/sops",
+	// Whoever has it may do what every session of dshx serve --http may.
+	"secret ~/.config/dshx/http-token",
 	// Profiles of browsers and mail programs: cookies, passwords, tokens.
 	"secret ~/.mozilla", "secret ~/.thunderbird", "secret ~/.librewolf", "secret ~/.config/mozilla", "secret ~/.config/google-chrome", "secret ~/.config/google-chrome-beta",
 	"secret ~/.config/google-chrome-unstable", "secret ~/.config/chromium", "secret ~/.config/BraveSoftware", "secret ~/.config/microsoft-edge",
@@ -56,7 +58,7 @@ var secretVars = [...]struct {
 	{name: "CLOUDSDK_CONFIG"}, {name: "AZURE_CONFIG_DIR"}, {name: "PASSWORD_STORE_DIR"}, {name: "NETRC"},
 	{name: "NPM_CONFIG_USERCONFIG"}, {name: "npm_config_userconfig"}, {name: "GOOGLE_APPLICATION_CREDENTIALS"},
 	{name: "GRADLE_USER_HOME", sub: "gradle.properties"}, {name: "PGPASSFILE"}, {name: "HISTFILE"},
-	{name: "XDG_DATA_HOME", sub: "keyrings"},
+	{name: "XDG_DATA_HOME", sub: "keyrings"}, {name: "XDG_CONFIG_HOME", sub: "dshx/http-token"},
 }
 
 // devices are the only ones that exist for a command. /dev/fd and the

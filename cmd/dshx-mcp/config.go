@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/dshx/dshx/internal/cli"
@@ -27,11 +29,17 @@ func printConfig(f *cli.Flags, out, errs io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serve: its own place can't be found: %w", err)
 	}
-	args, err := kept(f)
+	var target editors.Target
+	if f.HTTP != "" {
+		target, err = endpoint(f, errs)
+	} else {
+		var args []string
+		args, err = kept(f)
+		target = editors.Paths{Program: self, Workspace: p.Workspace(), Pinned: f.Request.Workspace != "", Args: args}
+	}
 	if err != nil {
 		return err
 	}
-	target := editors.Paths{Program: self, Workspace: p.Workspace(), Pinned: f.Request.Workspace != "", Args: args}
 	if err := editors.Print(out, f.PrintConfig, target); err != nil {
 		if unknown := (*editors.UnknownClientError)(nil); errors.As(err, &unknown) {
 			return &sandboxpolicy.UsageError{Flag: "--print-config", Msg: err.Error()}
@@ -42,6 +50,31 @@ func printConfig(f *cli.Flags, out, errs io.Writer) error {
 		fmt.Fprintf(errs, "dshx: %s\n", oneshot.OneLine(n.Text))
 	}
 	return editors.Explain(errs, f.PrintConfig, target)
+}
+
+// endpoint is the server that the flags would start, whose token is made where
+// it is missing. Where that is is said on errs.
+func endpoint(f *cli.Flags, errs io.Writer) (editors.Target, error) {
+	at, name, err := address(f)
+	if err != nil {
+		return nil, err
+	}
+	if at.Port == 0 {
+		return nil, &sandboxpolicy.UsageError{Flag: "--http", Msg: "a configuration needs the port that the server will listen on, not 0"}
+	}
+	if at.IP == nil || at.IP.IsUnspecified() {
+		return nil, &sandboxpolicy.UsageError{Flag: "--http", Msg: "a configuration needs the address that the client is to connect to"}
+	}
+	path, err := tokenPath(f.TokenFile, f.Request.Environ)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := token(path)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(errs, "dshx: the token is in %s\n", oneshot.OneLine(path))
+	return editors.Endpoint{URL: "http://" + net.JoinHostPort(name, strconv.Itoa(at.Port)) + "/mcp", Token: secret}, nil
 }
 
 // kept are the flags that belong into the configuration: all but those that it

@@ -31,6 +31,8 @@ func serve(args []string, in io.Reader, out, errs io.Writer) int {
 		return 0
 	case len(operands) > 0:
 		err = &sandboxpolicy.UsageError{Msg: fmt.Sprintf("%q is one too many; usage: dshx serve [flags]", operands[0])}
+	default:
+		err = f.CheckHTTP()
 	}
 	if err != nil {
 		return fail(errs, err, oneshot.ExitUsage)
@@ -57,6 +59,9 @@ func serve(args []string, in io.Reader, out, errs io.Writer) int {
 	log := say.logger(f.LogLevel)
 	ctx, stop := program.UntilSignal(context.Background())
 	defer stop()
+	if f.HTTP != "" {
+		return serveHTTP(ctx, f, say, errs, log)
+	}
 	err = mcp.Serve(ctx, in, out, mcp.Options{
 		Presets: true,
 		Version: program.Version(),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/dshx/dshx/approval"
@@ -21,18 +22,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open puts the policy of the flags in force.
-func open(f *cli.Flags, log *slog.Logger) (mcp.Session, error) {
-	host := toolset.NewHost(f.Request, toolset.Options{RequireFull: f.RequireFull, Timeout: f.Timeout, KillAfter: f.KillAfter, Faults: func(fault pipeline.Fault) {
+// newHost makes the host of the flags.
+func newHost(f *cli.Flags, log *slog.Logger) *toolset.Host {
+	return toolset.NewHost(f.Request, toolset.Options{RequireFull: f.RequireFull, Timeout: f.Timeout, KillAfter: f.KillAfter, Faults: func(fault pipeline.Fault) {
 		log.Error("internal error", "stage", fault.Stage, "name", fault.Name, "panic", fmt.Sprint(fault.Value))
 	}})
+}
+
+// open puts the policy of the flags in force, for the one session of a process.
+func open(f *cli.Flags, log *slog.Logger) (mcp.Session, error) {
+	host := newHost(f, log)
 	session, err := host.Session("main")
 	if err == nil {
 		err = session.Opened(context.Background())
 	}
-	t := &tools{session: session, host: host, endLog: func() {}}
+	t := &tools{session: session, end: host.Close}
 	if err == nil && f.Log != "" {
-		err = t.openLog(f.Log, log)
+		var to *sessionlog.Log
+		var endLog func()
+		if to, endLog, err = openLog(session, f.Log, log); err == nil {
+			t.record(to.Scope("main"))
+			t.end = func() error {
+				err := host.Close()
+				t.recorded()
+				endLog()
+				return err
+			}
+		}
 	}
 	if err != nil {
 		_ = host.Close()
@@ -47,9 +63,9 @@ func open(f *cli.Flags, log *slog.Logger) (mcp.Session, error) {
 // tools are a session's, as the front door wants them.
 type tools struct {
 	session *toolset.Session
-	host    *toolset.Host
-	endLog  func()
+	end     func() error         // of everything that was started
 	rec     *sessionlog.Recorder // nil without a log
+	endRec  func()               // once; nil without a log
 }
 
 func (t *tools) Scope() *pipeline.Scope       { return t.session.Scope }
@@ -76,33 +92,41 @@ func (t *tools) SwitchPreset(ctx context.Context, name string) (string, error) {
 
 // Close ends everything that was started.
 func (t *tools) Close() error {
-	err := t.host.Close()
-	t.endLog()
+	err := t.end()
+	t.recorded()
 	return err
 }
 
-// openLog begins the session log.
-func (t *tools) openLog(path string, say *slog.Logger) error {
+// record begins the session's part of a log, and recorded ends it.
+func (t *tools) record(rec *sessionlog.Recorder) {
+	t.rec, t.endRec = rec, sync.OnceFunc(func() { rec.End("the connection has ended") })
+	t.session.Record(rec, program.Version())
+}
+
+func (t *tools) recorded() {
+	if t.endRec != nil {
+		t.endRec()
+	}
+}
+
+// openLog opens the session log, under the policy of a session.
+func openLog(session *toolset.Session, path string, say *slog.Logger) (_ *sessionlog.Log, end func(), err error) {
 	// A file that may not grow is an error of the write: a signal would end this
 	// process, and ignored it would be so in commands.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGXFSZ)
 	var complained atomic.Bool
-	log, err := t.session.OpenLog(path, func(text string) { complained.Store(true); say.Warn(text) })
+	log, err := session.OpenLog(path, func(text string) { complained.Store(true); say.Warn(text) })
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if w := log.Warning(); w != "" {
 		say.Warn(w)
 	}
-	t.rec = log.Scope("main")
-	t.session.Record(t.rec, program.Version())
-	t.endLog = func() {
-		t.rec.End("the connection has ended")
+	return log, func() {
 		if err := log.Close(); err != nil && !complained.Load() {
 			say.Warn(err.Error())
 		}
-	}
-	return nil
+	}, nil
 }
 
 // JobEnds calls ended for each job that ends.

@@ -43,6 +43,14 @@ type Flags struct {
 	PrintConfig         string // serve: the client whose configuration is wanted
 	Build               string // serve: the version that must be its own
 
+	// serve --http: the address; "" for standard streams. The rest is for it alone;
+	// 0 and "" are the defaults.
+	HTTP           string
+	HTTPAnyAddress bool
+	TokenFile      string
+	MaxSessions    int
+	SessionIdle    time.Duration
+
 	Check bool   // policy explain: a denial is status 1
 	Store string // policy init: "user" or "workspace"; "" prints
 

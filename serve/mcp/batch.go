@@ -83,7 +83,7 @@ func (b *batch) fail(f *fault) {
 	b.mu.Lock()
 	b.missing++
 	b.mu.Unlock()
-	b.add(nil, b.c.errorOf(f))
+	b.add(nil, b.c.s.refusal(f))
 }
 
 // expect says that a request's reply will come.

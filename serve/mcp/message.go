@@ -36,14 +36,20 @@ type fault struct {
 	id   string // a JSON value
 	code int
 	text string
+	data []byte // JSON, nil for none
 }
 
 func parseError(line []byte, err error) *fault {
-	return &fault{requestID(line), jsonrpc.CodeParseError, "parse error: " + err.Error()}
+	return &fault{id: requestID(line), code: jsonrpc.CodeParseError, text: "parse error: " + err.Error()}
+}
+
+// tooLong is for a message of which line is the beginning.
+func tooLong(line []byte, max int) *fault {
+	return &fault{id: requestID(line), code: jsonrpc.CodeParseError, text: "parse error: the message is longer than " + strconv.Itoa(max) + " bytes"}
 }
 
 func invalid(text string) *fault {
-	return &fault{null, jsonrpc.CodeInvalidRequest, "invalid request: " + text}
+	return &fault{id: null, code: jsonrpc.CodeInvalidRequest, text: "invalid request: " + text}
 }
 
 // errKind stops the reading of an object where there is none.
@@ -149,7 +155,7 @@ func decode(line []byte) (m message, bad *fault) {
 			return m, invalid("a message with a method has no result and no error")
 		}
 		if m.params != nil && m.rest == nil {
-			return m, &fault{idOr(m.id), jsonrpc.CodeInvalidParams, "invalid params: params must be an object, not " + wire.Kind(m.params)}
+			return m, &fault{id: idOr(m.id), code: jsonrpc.CodeInvalidParams, text: "invalid params: params must be an object, not " + wire.Kind(m.params)}
 		}
 		m.method = text(method)
 	case m.result == nil && m.err == nil:

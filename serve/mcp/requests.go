@@ -43,6 +43,8 @@ type entry struct {
 	token  string // for progress, as it was written; "" without one
 	batch  *batch // that the reply belongs to; nil for a line of its own
 
+	to *stream // that its reply goes to; nil over standard streams
+
 	ctx    context.Context // ends when the client or the session cancels the request
 	cancel context.CancelCauseFunc
 
@@ -61,6 +63,10 @@ type entry struct {
 	cancelled bool // by the client, which gets no reply
 	settled   bool // the reply is being written, or was dropped
 }
+
+// entryKey is the entry's key in its context, and so in that of everything that
+// is written on its behalf.
+type entryKey struct{}
 
 // pass gives the turn to the next call. The entry's own turn has come.
 func (e *entry) pass() { e.once.Do(func() { close(e.had) }) }
@@ -93,11 +99,11 @@ func (r *requests) add(ctx context.Context, m message, size int) (*entry, *fault
 	case r.byKey[key] != nil:
 		return nil, invalid("a request with the id " + clip(m.id) + " is in flight; it goes on")
 	case len(r.byID) > 0 && (len(r.byID) >= r.max || r.bytes+size > r.maxBytes):
-		return nil, &fault{m.id, codeBusy, "too many requests are in flight; send it again when some have been answered"}
+		return nil, &fault{id: m.id, code: codeBusy, text: "too many requests are in flight; send it again when some have been answered"}
 	}
 	r.last++
 	e := &entry{id: m.id, n: r.last, method: m.method, size: size}
-	e.ctx, e.cancel = context.WithCancelCause(ctx)
+	e.ctx, e.cancel = context.WithCancelCause(context.WithValue(ctx, entryKey{}, e))
 	if m.method == "tools/call" {
 		if m.args.Kind() != 'n' {
 			e.args = m.args.Clone()
@@ -178,6 +184,13 @@ func (r *requests) forget(e *entry) {
 	delete(r.byID, e.n)
 	r.bytes -= e.size
 	r.changed.Broadcast()
+}
+
+// pending is how many there are.
+func (r *requests) pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byID)
 }
 
 // end takes none any more, and waits for those that are there.

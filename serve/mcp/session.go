@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dshx/dshx/approval"
 	"github.com/dshx/dshx/pipeline"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -220,6 +221,22 @@ func (s *session) end() {
 	s.stopJobs()
 	s.leave()
 	s.undo()
+}
+
+// finish ends the session, in its order: calls, aborted if there is a cause, with
+// their replies; what outlives them; the SDK's session, when over has ended what
+// the transport brings; the tools. Errors: those of Session.Close.
+func (s *session) finish(cause error, over func()) error {
+	if cause != nil {
+		s.abort(cause)
+	}
+	s.begin()
+	s.end()
+	over()
+	if err := s.peer.Wait(); err != nil {
+		s.log.Debug("the session has ended", "error", err.Error())
+	}
+	return s.close()
 }
 
 // close closes the tools. Errors: those of Session.Close.

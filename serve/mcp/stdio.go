@@ -5,12 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
-	"strings"
 
-	"github.com/dshx/dshx/pipeline"
 	"github.com/dshx/dshx/serve/internal/wire"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -29,18 +25,7 @@ var ErrClosed = wire.ErrClosed
 // Errors: nil at the end of input, ctx's cause, ErrClosed, *OpenError, in's, or
 // those of Session.Close.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
-	if o.MaxLine <= 0 {
-		o.MaxLine = wire.MaxLine
-	}
-	if o.patience <= 0 {
-		o.patience = patience
-	}
-	if o.maxHeld <= 0 {
-		o.maxHeld = maxHeld
-	}
-	if o.maxPending <= 0 {
-		o.maxPending = maxPending
-	}
+	o = o.withDefaults()
 	ctx, unwatch := wire.WhileRead(ctx, out)
 	defer unwatch()
 	s := newSession(ctx, o)
@@ -64,17 +49,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	case <-s.ctx.Done():
 		// Reading may never end; what it still brings is refused.
 	}
-	if err != nil {
-		s.abort(err)
-	}
-	s.begin()
-	s.end()
-	cause := context.Cause(s.ctx)
-	close(c.over)
-	if e := s.peer.Wait(); e != nil {
-		s.log.Debug("the session has ended", "error", e.Error())
-	}
-	closing := s.close()
+	var cause error
+	closing := s.finish(err, func() {
+		cause = context.Cause(s.ctx)
+		close(c.over)
+	})
 	switch {
 	case cause != nil:
 		return cause
@@ -119,7 +98,7 @@ func (c *stdio) read(in io.Reader) error {
 		line, err := l.Next()
 		switch {
 		case err == wire.ErrLong:
-			c.fail(&fault{requestID(line), jsonrpc.CodeParseError, "parse error: the message is longer than " + strconv.Itoa(c.s.o.MaxLine) + " bytes"})
+			c.fail(tooLong(line, c.s.o.MaxLine))
 			if err := l.Skip(); err != nil && err != io.EOF {
 				return err
 			}
@@ -151,11 +130,17 @@ func (c *stdio) read(in io.Reader) error {
 func (c *stdio) take(m message, size int, b *batch) bool {
 	switch {
 	case m.method == "":
-		return c.answer(m)
+		if r := c.s.answer(m); r != nil {
+			return c.deliver(r)
+		}
+		return true
 	case m.id == "":
-		return c.notification(m)
+		if r := c.s.notification(m); r != nil {
+			return c.deliver(r)
+		}
+		return true
 	}
-	e, bad := c.s.requests.add(c.s.ctx, m, size)
+	e, r, bad := c.s.request(m, size)
 	switch {
 	case bad != nil && b != nil:
 		b.fail(bad)
@@ -170,53 +155,6 @@ func (c *stdio) take(m message, size int, b *batch) bool {
 		b.expect()
 		e.batch = b
 	}
-	params := m.params
-	if m.method == "tools/call" {
-		params = m.rest
-	}
-	return c.deliver(&jsonrpc.Request{ID: e.inward(), Method: m.method, Params: raw(params), Extra: e.extra()})
-}
-
-// raw is a copy for the SDK, which keeps it; nil for nothing.
-func raw(v jsontext.Value) []byte {
-	if v == nil {
-		return nil
-	}
-	return v.Clone()
-}
-
-// notification hands over one that is not for us.
-func (c *stdio) notification(m message) bool {
-	params := m.params
-	if m.method == "notifications/cancelled" {
-		id := member(params, "requestId")
-		if k := id.Kind(); k != '"' && k != '0' {
-			return true
-		}
-		e := c.s.requests.cancelled(string(id))
-		if e == nil {
-			return true // it has been answered, or never was
-		}
-		e.cancel(pipeline.CancelReason(text(member(params, "reason"))))
-		params = jsontext.Value(`{"requestId":` + strconv.FormatInt(e.n, 10) + `}`)
-	}
-	return c.deliver(&jsonrpc.Request{Method: m.method, Params: raw(params)})
-}
-
-// answer hands over what the client says to a request of ours. One that answers
-// none is nobody's.
-func (c *stdio) answer(m message) bool {
-	n, err := strconv.ParseFloat(m.id, 64)
-	if err != nil || n != float64(int64(n)) {
-		c.s.log.Debug("an answer to nothing that was asked", "id", clip(m.id))
-		return true
-	}
-	id, _ := jsonrpc.MakeID(n)
-	r := &jsonrpc.Response{ID: id, Result: raw(m.result)}
-	if m.err != nil {
-		code, _ := strconv.Atoi(string(member(m.err, "code")))
-		r.Error = &jsonrpc.Error{Code: int64(code), Message: text(member(m.err, "message"))}
-	}
 	return c.deliver(r)
 }
 
@@ -230,31 +168,7 @@ func (c *stdio) deliver(m jsonrpc.Message) bool {
 }
 
 // fail answers what is no message, or can't be taken.
-func (c *stdio) fail(f *fault) { c.out.Write(c.errorOf(f), nil) }
-
-// errorOf is the answer to what is no message, or can't be taken.
-func (c *stdio) errorOf(f *fault) string {
-	c.s.log.Debug("refused a message", "code", f.code, "error", f.text)
-	id := f.id
-	if c.s.requests.named(id) {
-		id = null
-	}
-	return errorLine(id, &jsonrpc.Error{Code: int64(f.code), Message: f.text})
-}
-
-func errorLine(id string, e *jsonrpc.Error) string {
-	var b strings.Builder
-	b.WriteString(`{"jsonrpc":"2.0","id":`)
-	b.WriteString(id)
-	b.WriteString(`,"error":`)
-	b.WriteString(mustJSON(struct {
-		Code    int64          `json:"code"`
-		Message string         `json:"message"`
-		Data    jsontext.Value `json:"data,omitzero"`
-	}{e.Code, strings.ToValidUTF8(e.Message, "\uFFFD"), jsontext.Value(e.Data)}))
-	b.WriteString("}\n")
-	return b.String()
-}
+func (c *stdio) fail(f *fault) { c.out.Write(c.s.refusal(f)+"\n", nil) }
 
 // Write writes what the SDK has to say. It never fails: when the reader has
 // gone, Serve ends everything in its order.
@@ -273,61 +187,21 @@ func (c *stdio) Write(_ context.Context, m jsonrpc.Message) error {
 
 // reply writes the reply to a request, unless it was cancelled.
 func (c *stdio) reply(r *jsonrpc.Response) {
-	n, _ := r.ID.Raw().(int64)
-	e := c.s.requests.find(n)
-	if e == nil {
-		return
-	}
-	if !c.s.requests.settle(e) {
+	e, line := c.s.outward(r, "\n")
+	switch {
+	case e == nil:
+	case line == "":
 		c.s.done(e, true)
 		if e.batch != nil {
 			e.batch.done()
 		}
-		return
-	}
-	var line string
-	if r.Error != nil {
-		line = errorLine(e.id, wireError(r.Error))
-	} else {
-		result := e.result(r)
-		var b strings.Builder
-		b.Grow(len(e.id) + len(result) + 40)
-		b.WriteString(`{"jsonrpc":"2.0","id":`)
-		b.WriteString(e.id)
-		b.WriteString(`,"result":`)
-		b.WriteString(result)
-		b.WriteString("}\n")
-		line = b.String()
-	}
-	if e.batch != nil {
+	case e.batch != nil:
 		e.batch.add(e, line)
-		return
+	default:
+		// Its id is free in one with the writing: it may be used again as soon as the
+		// reply is read.
+		c.out.Write(line, func() { c.s.requests.free(e) })
+		c.s.begin()
+		c.s.done(e, false)
 	}
-	// Its id is free in one with the writing: it may be used again as soon as the
-	// reply is read.
-	c.out.Write(line, func() { c.s.requests.free(e) })
-	c.s.begin()
-	c.s.done(e, false)
-}
-
-// result is the JSON of the result, whoever made it.
-func (e *entry) result(r *jsonrpc.Response) string {
-	if e.reply == "" {
-		return string(r.Result)
-	}
-	return e.reply
-}
-
-// wireError gives an error of the SDK the code that belongs to it: it has none
-// for requests that come at the wrong time.
-func wireError(err error) *jsonrpc.Error {
-	e := &jsonrpc.Error{Message: err.Error()}
-	var coded *jsonrpc.Error
-	if errors.As(err, &coded) {
-		e.Code, e.Data = coded.Code, coded.Data
-	}
-	if e.Code == 0 {
-		e.Code = jsonrpc.CodeInvalidRequest
-	}
-	return e
 }
