@@ -169,6 +169,13 @@ func (s *httpServer) command(session []string, command string) mcpMessage {
 	return s.bash(session, map[string]any{"command": command})
 }
 
+// preset switches to another and returns what is said of that.
+func (s *httpServer) preset(session []string, name string) string {
+	s.t.Helper()
+	_, _, got := s.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"dshx-preset","arguments":{"preset":%q}}}`, name), session...)
+	return strings.Join(got, "")
+}
+
 // job starts one that doesn't end by itself and returns its process.
 func (s *httpServer) job(session []string, name string) int {
 	s.t.Helper()
@@ -279,8 +286,8 @@ func TestMCP_HTTPNothingIsLeft(t *testing.T) {
 				e := e.With(t)
 				s := e.serveHTTP(Opts{})
 				one, two := s.session(), s.session()
-				s.job(one, "one.pid")
-				s.job(two, "two.pid")
+				s.job(one, sig.String()+"-one")
+				s.job(two, sig.String()+"-two")
 				var running chan mcpMessage
 				if sig != syscall.SIGKILL {
 					running = make(chan mcpMessage)
@@ -336,17 +343,12 @@ func TestMCP_HTTPToken(t *testing.T) {
 			t.Errorf("exec read it: %s", r.Stdout)
 		}
 
-		// A file of one's own, in what commands may write, with what reads like a
-		// pattern in its name.
-		own := filepath.Join(e.W, "a[b]*", "token")
-		e.Mkdir(filepath.Dir(own))
+		// A file of one's own.
+		own := filepath.Join(e.H, "a b", "token")
 		s2 := e.serveHTTP(Opts{}, "--token-file", own)
 		s2.token = strings.TrimSpace(e.Read(own))
-		session = s2.session()
-		for _, read := range []string{"cat 'a[b]*/token'", "mv 'a[b]*/token' t", "rm 'a[b]*/token'"} {
-			if m := s2.command(session, read); m.field(t, "exitCode") == "0" || strings.Contains(m.full, s2.token) {
-				t.Errorf("%s: %s", read, m.line)
-			}
+		if m := s2.command(s2.session(), "cat '"+own+"'"); m.field(t, "exitCode") == "0" || strings.Contains(m.full, s2.token) {
+			t.Errorf("%s", m.line)
 		}
 
 		refused := func(want string, status int, flags ...string) {
@@ -356,6 +358,52 @@ func TestMCP_HTTPToken(t *testing.T) {
 				t.Errorf("%q: %d, %s; want %d, %s", flags, r.Exit, r.Stderr, status, want)
 			}
 		}
+		// In what commands may write it can't be hidden; nothing is made there. A
+		// policy that would let them write there isn't switched to.
+		refused("can't be hidden", 1, "--http", "127.0.0.1:0", "--token-file", filepath.Join(e.W, "x/token"))
+		refused("can't be hidden", 1, "--http", "127.0.0.1:0", "--workspace", e.H, "--allow-broad-workspace")
+		refused("can't be hidden", 1, "--http", "127.0.0.1:0", "--write", filepath.Join(e.H, ".config"))
+		refused("can't be hidden", 1, "--http", "127.0.0.1:0", "--token-file", filepath.Join(e.H, "a[b]", "token"))
+		if _, err := os.Stat(filepath.Join(e.W, "x")); err == nil {
+			t.Error("something was made")
+		}
+		s3 := e.serveHTTP(Opts{}, "--preset", "read-only", "--token-file", filepath.Join(e.W, "token"))
+		s3.token = strings.TrimSpace(e.Read(filepath.Join(e.W, "token")))
+		session = s3.session()
+		for preset, why := range map[string]string{"workspace-write": "can't be hidden", "danger-full-access": "can't be enforced"} {
+			if got := s3.preset(session, preset); !strings.Contains(got, why) {
+				t.Errorf("%s: %q", preset, got)
+			}
+			if m := s3.command(session, "cat token"); m.field(t, "exitCode") == "0" {
+				t.Errorf("%s: %s", preset, m.line)
+			}
+		}
+		// Under danger-full-access nothing is hidden, as is said; a policy that
+		// doesn't deny the file isn't switched to from there.
+		s4 := e.serveHTTP(Opts{}, "--preset", "danger-full-access", "--token-file", own)
+		s4.token = strings.TrimSpace(e.Read(own))
+		if said := strings.Join(s4.said(), "\n"); !strings.Contains(said, "may read the token") {
+			t.Error(said)
+		}
+		session = s4.session()
+		if m := s4.command(session, "cat '"+own+"'"); m.field(t, "exitCode") != "0" {
+			t.Errorf("%s", m.line)
+		}
+		if got := s4.preset(session, "workspace-write"); !strings.Contains(got, "is not hidden") {
+			t.Errorf("%q", got)
+		}
+		// The usual place is hidden by itself: presets can be switched, with that.
+		s5 := e.serveHTTP(Opts{})
+		session = s5.session()
+		for preset, status := range map[string]string{"danger-full-access": "0", "read-only": "1"} {
+			if got := s5.preset(session, preset); !strings.Contains(got, "Preset "+preset) {
+				t.Errorf("%s: %q", preset, got)
+			}
+			if m := s5.command(session, "cat "+path); m.field(t, "exitCode") != status {
+				t.Errorf("%s: %s", preset, m.line)
+			}
+		}
+
 		open := e.Write(filepath.Join(e.H, "open"), strings.Repeat("x", 40)+"\n", 0o644)
 		refused("may be read by others", 1, "--http", "127.0.0.1:0", "--token-file", open)
 		refused("symbolic link", 1, "--http", "127.0.0.1:0", "--token-file", e.Symlink(path, filepath.Join(e.H, "link")))

@@ -65,11 +65,7 @@ func endpoint(f *cli.Flags, errs io.Writer) (editors.Target, error) {
 	if at.IP == nil || at.IP.IsUnspecified() {
 		return nil, &sandboxpolicy.UsageError{Flag: "--http", Msg: "a configuration needs the address that the client is to connect to"}
 	}
-	path, err := tokenPath(f.TokenFile, f.Request.Environ)
-	if err != nil {
-		return nil, err
-	}
-	secret, err := token(path)
+	secret, path, err := findToken(f)
 	if err != nil {
 		return nil, err
 	}

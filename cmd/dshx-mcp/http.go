@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
-	"strings"
 
 	"github.com/dshx/dshx/internal/cli"
 	"github.com/dshx/dshx/internal/oneshot"
 	"github.com/dshx/dshx/internal/program"
 	"github.com/dshx/dshx/internal/toolset"
+	"github.com/dshx/dshx/sandbox"
 	"github.com/dshx/dshx/sandboxpolicy"
 	"github.com/dshx/dshx/serve/mcp"
 	"github.com/dshx/dshx/sessionlog"
@@ -38,11 +38,27 @@ func address(f *cli.Flags) (at *net.TCPAddr, name string, err error) {
 	return at, name, nil
 }
 
-// guarded keeps commands from the token: whoever has it may begin sessions, and
-// there speak for the person at the client.
-func guarded(f *cli.Flags, path string) {
-	literal := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-	f.Request.DenyRead = append(f.Request.DenyRead, literal)
+// findToken reads the token, and keeps commands from it. Nothing is made where
+// they could read it.
+//
+// Errors: *sandboxpolicy.UsageError, *TokenError, those of sandbox.Resolve.
+func findToken(f *cli.Flags) (secret, path string, err error) {
+	if path, err = tokenPath(f.TokenFile, f.Request.Environ); err != nil {
+		return "", "", err
+	}
+	p, _, err := sandbox.Resolve(f.Request)
+	if err == nil && !p.Full() && !p.Denied(path, sandboxpolicy.Read) {
+		// The usual place is a secret under any policy.
+		f.Request.DenyRead = append(f.Request.DenyRead, path)
+		p, _, err = sandbox.Resolve(f.Request)
+	}
+	if err == nil {
+		err = hidden(p, path)
+	}
+	if err == nil {
+		secret, err = token(path)
+	}
+	return secret, path, err
 }
 
 // serveHTTP is `dshx serve --http`; it returns the exit status.
@@ -51,16 +67,16 @@ func serveHTTP(ctx context.Context, f *cli.Flags, say *sayer, errs io.Writer, lo
 	if err != nil {
 		return fail(errs, err, oneshot.ExitUsage)
 	}
-	path, err := tokenPath(f.TokenFile, f.Request.Environ)
+	secret, path, err := findToken(f)
 	if err != nil {
-		return fail(errs, err, oneshot.ExitUsage)
+		var place *TokenError
+		if errors.As(err, &place) {
+			return fail(errs, err, 1)
+		}
+		_, exit := oneshot.Classify(err)
+		return fail(errs, err, exit)
 	}
-	secret, err := token(path)
-	if err != nil {
-		return fail(errs, err, 1)
-	}
-	guarded(f, path)
-	h, err := openHouse(f, log)
+	h, err := openHouse(f, path, log)
 	if err != nil {
 		log.Error(err.Error())
 		_, exit := oneshot.Classify(err)
@@ -92,14 +108,15 @@ func serveHTTP(ctx context.Context, f *cli.Flags, say *sayer, errs io.Writer, lo
 // house is what the sessions of a server share.
 type house struct {
 	host   *toolset.Host
+	token  string          // its file
 	log    *sessionlog.Log // nil without one
 	endLog func()
 }
 
 // openHouse tries whether the policy of the flags can be in force: no client would
 // show their mistakes to whoever made them.
-func openHouse(f *cli.Flags, log *slog.Logger) (_ *house, err error) {
-	h := &house{host: newHost(f, log), endLog: func() {}}
+func openHouse(f *cli.Flags, token string, log *slog.Logger) (_ *house, err error) {
+	h := &house{host: newHost(f, log), token: token, endLog: func() {}}
 	defer func() {
 		if err != nil {
 			h.close()
@@ -144,6 +161,7 @@ func (h *house) open(name string) (mcp.Session, error) {
 		}
 		return nil, err
 	}
+	session.BeforeSwitch(func(p *sandboxpolicy.Policy) error { return hidden(p, h.token) })
 	t := &tools{session: session, end: session.Close}
 	if h.log != nil {
 		t.record(h.log.Scope(name))

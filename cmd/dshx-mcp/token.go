@@ -31,9 +31,10 @@ type TokenError struct{ Path, Why string }
 // Error is the sentence.
 func (e *TokenError) Error() string { return "the token file " + strconv.Quote(e.Path) + " " + e.Why }
 
-// tokenPath is where the token is: absolute, without links in its directory.
-// Errors: *sandboxpolicy.UsageError.
+// tokenPath is where the token is: absolute, without links on the way. Errors:
+// *sandboxpolicy.UsageError.
 func tokenPath(flag string, environ []string) (string, error) {
+	path := flag
 	if flag == "" {
 		config, err := sandboxpolicy.UserConfigPath(environ, sandboxpolicy.OSFacts{})
 		if err != nil {
@@ -42,17 +43,47 @@ func tokenPath(flag string, environ []string) (string, error) {
 		if config == "" {
 			return "", &sandboxpolicy.UsageError{Flag: "--http", Msg: "there is no home for its token; name a file with --token-file"}
 		}
-		return filepath.Join(filepath.Dir(config), tokenName), nil
+		path = filepath.Join(filepath.Dir(config), tokenName)
 	}
-	path, err := filepath.Abs(flag)
-	if err != nil || strings.HasSuffix(flag, "/") || strings.ContainsRune(flag, 0) {
+	abs, err := filepath.Abs(path)
+	if err != nil || strings.HasSuffix(path, "/") || strings.ContainsRune(path, 0) {
 		return "", &sandboxpolicy.UsageError{Flag: "--token-file", Msg: "needs the name of a file"}
 	}
-	// What may not be read is the name that commands could use, and what it leads to.
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		path = filepath.Join(dir, filepath.Base(path))
+	// What of the directory isn't there yet is made, without links.
+	dir, missing := filepath.Dir(abs), ""
+	for {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, missing, filepath.Base(abs)), nil
+		}
+		if dir == "/" {
+			return abs, nil
+		}
+		dir, missing = filepath.Dir(dir), filepath.Join(filepath.Base(dir), missing)
 	}
-	return path, nil
+}
+
+// hidden refuses a policy under which commands could read the token: whoever has
+// it may begin sessions, and speak there for the person at the client. A deny
+// hides it, but not in what may be written as a whole (Landlock grants trees).
+// Where nothing is confined there is no place for it; that is a person's choice.
+//
+// Errors: *TokenError.
+func hidden(p *sandboxpolicy.Policy, path string) error {
+	if p.Full() {
+		return nil
+	}
+	if strings.ContainsAny(path, `*?[\`) {
+		return &TokenError{path, "has a character of patterns in its path, by which it can't be hidden from commands: name a file elsewhere with --token-file"}
+	}
+	if !p.Denied(path, sandboxpolicy.Read) {
+		return &TokenError{path, "is not hidden from commands under this preset: start dshx with it, or without --token-file"}
+	}
+	for _, r := range p.WriteAllow() {
+		if r.Match(path) {
+			return &TokenError{path, "lies in " + strconv.Quote(r.Path) + ", where commands may write and it can't be hidden from them: name a file elsewhere with --token-file"}
+		}
+	}
+	return nil
 }
 
 // token reads the token, which is made where it is missing. It is this user's own
