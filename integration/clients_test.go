@@ -1,18 +1,17 @@
 package integration
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/dshx/dshx/internal/mcpsuite"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,21 +21,12 @@ import (
 // clientsDir is the folder that scripts/mcp-clients.sh has filled, as every user of
 // the tests can read it; why says why there is none.
 var clientsDir = sync.OnceValues(func() (dir, why string) {
-	lock, err := os.ReadFile("testdata/mcp-clients/package-lock.json")
+	dir, err := mcpsuite.Dir("testdata/mcp-clients/package-lock.json")
 	if err != nil {
 		return "", err.Error()
 	}
-	cache := os.Getenv("DSHX_MCP_CLIENTS")
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", err.Error()
-		}
-		cache = filepath.Join(user, "dshx-mcp-clients")
-	}
-	dir = filepath.Join(cache, fmt.Sprintf("%x", sha256.Sum256(lock))[:16])
 	if !Exists(dir) {
-		return "", "the MCP clients of others are not installed (make mcp-clients)"
+		return "", mcpsuite.Missing
 	}
 	if !isRoot {
 		return dir, ""
@@ -64,26 +54,13 @@ func (e *Env) clients() (dir, node string) {
 	if why != "" {
 		skip(e.t, "%s", why)
 	}
-	// The installed one first; it is built for the GNU C library.
-	nodes, _ := filepath.Glob(filepath.Join(dir, "node_modules/node-linux-*/bin/node"))
-	for _, node := range append(nodes, "node") {
-		if !e.runs(node) {
-			continue
-		}
-		r := e.Outside(node, "--version")
-		version, _, _ := strings.Cut(strings.TrimPrefix(r.Stdout, "v"), ".")
-		if n, err := strconv.Atoi(version); err == nil && n >= 22 {
+	for _, node := range mcpsuite.Nodes(dir) {
+		if out, err := e.Command(Opts{}, node, "--version").Output(); err == nil && mcpsuite.NewEnough(string(out)) {
 			return dir, node
 		}
 	}
 	skip(e.t, "no node of version 22 or later that this user can run")
 	panic("unreachable")
-}
-
-// runs tells whether a program can be started at all.
-func (e *Env) runs(program string) bool {
-	cmd := e.Command(Opts{}, program, "--version")
-	return cmd.Run() == nil
 }
 
 // server is the command line of dshx-mcp, without the machine's configuration.
@@ -103,7 +80,7 @@ func TestClients_Inspector(t *testing.T) {
 		ask := func(t *testing.T, server []string, exit int, args ...string) (r *Result, result string) {
 			t.Helper()
 			e := e.With(t)
-			argv := append([]string{node, filepath.Join(dir, "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"), "--cli"}, server...)
+			argv := append([]string{node, mcpsuite.Inspector(dir), "--cli"}, server...)
 			// Outside of the workspace: a client may start a server anywhere.
 			r = e.OutsideOpts(Opts{Dir: e.O}, append(append(argv, "--format", "json"), args...)...)
 			if r.Exit != exit {
