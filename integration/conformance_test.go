@@ -15,9 +15,9 @@ import (
 	"github.com/dshx/dshx/internal/mcpsuite"
 )
 
-// serveHTTP starts dshx serve --http and is its address and its token. Without
+// serveForSuite starts dshx serve --http and is its address and its token. Without
 // the flag the test is skipped.
-func (e *Env) serveHTTP() (*url.URL, string) {
+func (e *Env) serveForSuite() (*url.URL, string) {
 	e.t.Helper()
 	needDshx(e.t)
 	if help := e.Outside(dshxBin, "serve", "--help"); !strings.Contains(help.Stdout, "--http ") {
@@ -75,7 +75,7 @@ func (e *Env) serveHTTP() (*url.URL, string) {
 func TestClients_ConformanceSuite(t *testing.T) {
 	forEachUser(t, func(t *testing.T, e *Env) {
 		dir, node := e.clients()
-		server, token := e.serveHTTP()
+		server, token := e.serveForSuite()
 		proxy := httptest.NewServer(mcpsuite.Proxy(server, token))
 		defer proxy.Close()
 		suite := func(t *testing.T, baseline string, args ...string) (*Result, map[string]mcpsuite.Scenario) {
