@@ -53,6 +53,10 @@ test: ## all tests, as root and as an ordinary user where you are root
 integration: ## only the black-box tests of the built program
 	@$(MAKE) --no-print-directory test PKGS=./integration/...
 
+.PHONY: mcp-clients
+mcp-clients: ## install the MCP clients of others that the tests use, from npm
+	@scripts/mcp-clients.sh
+
 .PHONY: race
 race: ## the tests under the race detector
 	@scripts/bootstrap.sh race

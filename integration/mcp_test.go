@@ -1100,3 +1100,25 @@ func TestMCP_TheOtherProgram(t *testing.T) {
 		t.Errorf("of another build: %d %q", r.Exit, r.Stderr)
 	}
 }
+
+// A client starts the server where it likes: commands start in the workspace, as
+// the file tools do, and --cwd is obeyed.
+func TestMCP_CommandsStartInTheWorkspace(t *testing.T) {
+	forEachUser(t, func(t *testing.T, e *Env) {
+		sub := e.Mkdir(filepath.Join(e.W, "sub"))
+		for _, tc := range []struct {
+			flags []string
+			want  string
+		}{{nil, e.W}, {[]string{"--cwd", sub}, sub}} {
+			c := e.serve(Opts{Dir: e.O}, append(tc.flags, "--workspace", e.W)...)
+			c.bash(1, "pwd")
+			if m := c.reply("1"); m.Result == nil || m.Result.Content[0].Text != tc.want+"\n" {
+				t.Errorf("%q: %s", tc.flags, m.line)
+			}
+			c.call(2, "bash", map[string]any{"command": "pwd", "run_in_background": true})
+			if m := c.reply("2"); m.Result == nil || !strings.Contains(string(m.Result.StructuredContent), `"cwd":"`+tc.want+`"`) {
+				t.Errorf("%q, a job: %s", tc.flags, m.line)
+			}
+		}
+	})
+}

@@ -117,7 +117,6 @@ func (f *fakeFacts) ReadFile(path string) ([]byte, error) {
 	return []byte(c), nil
 }
 
-func (f *fakeFacts) Getwd() (string, error)     { return f.wd, nil }
 func (f *fakeFacts) Getuid() int                { return f.uid }
 func (f *fakeFacts) AccountHome(uid int) string { return f.account }
 func (f *fakeFacts) OtherHomes() []string       { return f.others }
@@ -160,4 +159,11 @@ func wantVerdict(t testing.TB, p *Policy, op Op, path string, allow bool, ruleHa
 
 func hasNotice(n []Notice, kind, text string) bool {
 	return slices.ContainsFunc(n, func(n Notice) bool { return n.Kind == kind && strings.Contains(n.Text, text) })
+}
+
+func (f *fakeFacts) Getwd() (string, error) {
+	if f.wd == "" {
+		return "", fs.ErrNotExist
+	}
+	return f.wd, nil
 }

@@ -40,6 +40,8 @@ type Request struct {
 	// the caller. "" leaves the policy without one.
 	TmpDir string
 	Cwd    string // where commands start; "" for the current directory
+	// InWorkspace has them start in the workspace where Cwd is "".
+	InWorkspace bool
 
 	// NoCacheArea says that the workspace's cache area can't be made: caches
 	// then go into TmpDir, as they do under read-only.
@@ -137,7 +139,7 @@ func (b *builder) findWorkspace() error {
 	if err != nil {
 		// It may have been removed: then nothing may be relative to it.
 		b.pwd = ""
-		if !absolute(b.req.Workspace) || !absolute(b.req.Cwd) {
+		if !absolute(b.req.Workspace) || !absolute(b.req.Cwd) && !(b.req.Cwd == "" && b.req.InWorkspace) {
 			return &DirectoryError{"the current directory can't be used: " + reason(err) + "; give --workspace and --cwd, both absolute"}
 		}
 	}
@@ -785,7 +787,10 @@ func (b *builder) findCwd() error {
 	p := b.p
 	cwd := b.pwd
 	flag := ""
-	if b.req.Cwd != "" {
+	switch {
+	case b.req.Cwd == "" && b.req.InWorkspace:
+		cwd = p.workspace
+	case b.req.Cwd != "":
 		flag = "--cwd"
 		var err error
 		if cwd, err = b.directory(flag, b.req.Cwd, "directory"); err != nil {

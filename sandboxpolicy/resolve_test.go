@@ -71,6 +71,35 @@ func TestResolve_WorkspaceInASecretIsRefused(t *testing.T) {
 	}
 }
 
+func TestResolve_InWorkspaceStartsThere(t *testing.T) {
+	f := newFake(map[string]string{"/home/u/.config/app/f": "x", "/home/u/.ssh/id": "x"})
+	f.wd = "/home/u/.config/app"
+	for _, tc := range []struct {
+		req  Request
+		want string
+	}{
+		{Request{Workspace: "/home/u/w"}, f.wd},
+		{Request{Workspace: "/home/u/w", InWorkspace: true}, "/home/u/w"},
+		{Request{Workspace: "/home/u/w", InWorkspace: true, Cwd: "/etc"}, "/etc"},
+		{Request{InWorkspace: true}, f.wd},
+	} {
+		if p, _ := resolve(t, f, tc.req); p.Cwd() != tc.want {
+			t.Errorf("%+v: cwd %q, want %q", tc.req, p.Cwd(), tc.want)
+		}
+	}
+	// Where the caller is then doesn't matter: it may be where nobody may look.
+	f.wd = "/home/u/.ssh"
+	if _, _, err := tryResolve(f, Request{Workspace: "/home/u/w"}); err == nil {
+		t.Error("commands start in a secret")
+	}
+	resolve(t, f, Request{Workspace: "/home/u/w", InWorkspace: true})
+	f.wd = "" // gone
+	if _, _, err := tryResolve(f, Request{Workspace: "/home/u/w"}); err == nil {
+		t.Error("commands start nowhere")
+	}
+	resolve(t, f, Request{Workspace: "/home/u/w", InWorkspace: true})
+}
+
 func TestResolve_UnknownPresetListsTheNames(t *testing.T) {
 	f := newFake(map[string]string{"/home/u/.config/dshx/config.toml": "[presets.review]\nbase = \"read-only\"\n"})
 	_, _, err := tryResolve(f, Request{Preset: "workspace-wriet"})

@@ -172,7 +172,7 @@ var Shared = []Flag{
 	{"keep-env", "", "pass the caller's environment, but for what looks secret", on(func(f *Flags) *bool { return &f.Request.KeepEnv })},
 	{"timeout", "DUR", "end the command after DUR (a Go duration, or seconds): exit status 124; of tool calls: no bash may run longer", duration(func(f *Flags) *time.Duration { return &f.Timeout })},
 	{"kill-after", "DUR", "SIGKILL this long after SIGTERM (default: 5s)", duration(func(f *Flags) *time.Duration { return &f.KillAfter })},
-	{"cwd", "DIR", "start there (default: the current directory)", str(func(f *Flags) *string { return &f.Request.Cwd })},
+	{"cwd", "DIR", "start there (default: the current directory; of tool calls, the workspace)", str(func(f *Flags) *string { return &f.Request.Cwd })},
 	{"isolation", "auto|landlock|namespaces", "how to isolate (namespaces: not in this version)", isolation},
 	{"require", "full", "refuse to run where a promise of the policy is a gap", oneOf(func(f *Flags, _ string) { f.RequireFull = true }, "full")},
 	{"memory", "SIZE", "bound the address space of each process", size(func(l *sandboxpolicy.Limits) *int64 { return &l.Memory })},

@@ -187,6 +187,8 @@ var table = []row{
 	{importer: "./serve/editors", imported: "os/exec", reason: "it starts nothing; internal/editorclient does, for tests"},
 	{importer: "./internal/editorclient", imported: "./...", reason: "it reads as the clients do, so that a mistake of serve/editors is not repeated"},
 	{importer: "./...", imported: "./internal/editorclient", reason: "it is for tests"},
+	{importer: "./...", imported: "./internal/mcpsuite", reason: "it is for tests"},
+	{importer: "./internal/mcpsuite", imported: "./...", reason: "it judges the server from outside"},
 
 	{importer: "./...", imported: "./cmd/...", except: []string{"./cmd/..."}, reason: "nobody imports the program"},
 	{importer: "./...", imported: "github.com/spf13/cobra", reach: directly,

@@ -68,6 +68,8 @@ type ground struct {
 // NewHost makes a host whose sessions begin under the policy of a request. It
 // does nothing yet.
 func NewHost(req sandboxpolicy.Request, o Options) *Host {
+	// A client starts a server anywhere; the tools' place is the workspace.
+	req.InWorkspace = true
 	h := &Host{request: req, options: o, root: pipeline.New(pipeline.Options{Faults: o.Faults}), sessions: map[*Session]struct{}{}}
 	h.define = sync.OnceValue(h.defineTools)
 	h.prepare = sync.OnceValue(h.makeGround)
