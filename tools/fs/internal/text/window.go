@@ -275,6 +275,11 @@ func (s *scanner) walk(data []byte) {
 
 // add appends a piece to the open line.
 func (s *scanner) add(piece []byte) {
+	if len(piece) <= MaxLineChars-s.chars && utf8.Valid(piece) { // as most are, which is found eight bytes at a time
+		s.text = append(s.text, piece...)
+		s.chars += utf8.RuneCount(piece)
+		return
+	}
 	for s.chars < MaxLineChars && len(piece) > 0 {
 		r, n := utf8.DecodeRune(piece)
 		s.text = utf8.AppendRune(s.text, r)
