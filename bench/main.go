@@ -92,7 +92,10 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
 
-	all, missing := contenders(ctx, o, s)
+	others := o
+	// Tool calls are measured against other things.
+	others.install = o.install && (o.wants("starts") || o.wants("trees") || o.wants("storm") || o.wants("pipe"))
+	all, missing := contenders(ctx, others, s)
 	var ready []contender
 	for _, c := range all {
 		progress("checking %s", c.name)
