@@ -1,6 +1,6 @@
 // Command bench measures dshx against the bare command and against other sandboxes.
 //
-//	go run ./bench [-only starts,trees,storm,pipe,calls] [-rounds N] [-tools DIR] [-no-install]
+//	go run ./bench [-only starts,trees,storm,pipe,calls,mcp] [-rounds N] [-connections N] [-tools DIR] [-no-install]
 //
 // Everything is measured in pairs: in each round every contender runs once, in random
 // order, and what is reported is the median of the ratios to the bare command of the same
@@ -25,11 +25,12 @@ import (
 )
 
 type options struct {
-	dshx    string
-	only    map[string]bool // empty: everything
-	rounds  int             // of the starts; other parts take a fraction
-	tools   string
-	install bool
+	dshx        string
+	only        map[string]bool // empty: everything
+	rounds      int             // of the starts; other parts take a fraction
+	connections int             // over MCP, one after another
+	tools       string
+	install     bool
 }
 
 func (o options) wants(part string) bool { return len(o.only) == 0 || o.only[part] }
@@ -44,20 +45,24 @@ func main() {
 		return
 	}
 	o := options{only: map[string]bool{}}
-	only := flag.String("only", "", "comma-separated `parts`: starts, trees, storm, pipe, calls")
+	only := flag.String("only", "", "comma-separated `parts`: starts, trees, storm, pipe, calls, mcp")
 	flag.StringVar(&o.dshx, "dshx", "bin/dshx", "the program to measure")
 	flag.IntVar(&o.rounds, "rounds", 300, "rounds of the starts")
+	flag.IntVar(&o.connections, "connections", 0, "connections over MCP one after another (default: as many as rounds)")
 	flag.StringVar(&o.tools, "tools", "", "`folder` for other sandboxes (default: dshx-bench in the user's cache folder)")
 	noInstall := flag.Bool("no-install", false, "use other sandboxes only where they are already")
 	flag.Parse()
 	o.install = !*noInstall
+	if o.connections <= 0 {
+		o.connections = o.rounds
+	}
 	for part := range strings.SplitSeq(*only, ",") {
 		switch part {
 		case "":
-		case "starts", "trees", "storm", "pipe", "calls":
+		case "starts", "trees", "storm", "pipe", "calls", "mcp":
 			o.only[part] = true
 		default:
-			fmt.Fprintf(os.Stderr, "bench: no part %q: starts, trees, storm, pipe or calls\n", part)
+			fmt.Fprintf(os.Stderr, "bench: no part %q: starts, trees, storm, pipe, calls or mcp\n", part)
 			os.Exit(2)
 		}
 	}
@@ -87,7 +92,10 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.dir)) }()
 
-	all, missing := contenders(ctx, o, s)
+	others := o
+	// Tool calls are measured against other things.
+	others.install = o.install && (o.wants("starts") || o.wants("trees") || o.wants("storm") || o.wants("pipe"))
+	all, missing := contenders(ctx, others, s)
 	var ready []contender
 	for _, c := range all {
 		progress("checking %s", c.name)
@@ -104,7 +112,7 @@ func run(ctx context.Context, o options) (err error) {
 	parts := []struct {
 		name string
 		run  func(context.Context, options, *stage, []contender) error
-	}{{"starts", starts}, {"trees", trees}, {"storm", storm}, {"pipe", pipe}, {"calls", calls}}
+	}{{"starts", starts}, {"trees", trees}, {"storm", storm}, {"pipe", pipe}, {"calls", calls}, {"mcp", mcpPart}}
 	for _, p := range parts {
 		if o.wants(p.name) {
 			if err := p.run(ctx, o, s, ready); err != nil {

@@ -244,20 +244,58 @@ const unknownName = "an unknown name"
 
 // Validate returns the first violation in the order of the text, or nil.
 func (s *Schema) Validate(value JSON) *Violation {
-	d := jsontext.NewDecoder(bytes.NewBuffer([]byte(value.text)))
-	v, err := s.validate(d, "")
+	c := check{d: jsontext.NewDecoder(bytes.NewBuffer([]byte(value.text)))}
+	v, err := s.validate(&c)
+	if v != nil {
+		v.Path = c.path()
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return &Violation{Expected: "JSON", Got: "something else"}
 	}
 	return v
 }
 
-func (s *Schema) validate(d *jsontext.Decoder, path string) (*Violation, error) {
+// A check is of one value. Where in it something is wrong is written down on the
+// way back from there: where nothing is, that would be in vain.
+type check struct {
+	d    *jsontext.Decoder
+	from []step // innermost first
+}
+
+// A step leads to a member, or to an item.
+type step struct {
+	name  string
+	item  bool
+	index int
+}
+
+// at writes down a step on the way to a violation.
+func (c *check) at(s step) { c.from = append(c.from, s) }
+
+// path is the way to where a check has found something.
+func (c *check) path() string {
+	var path string
+	for _, s := range slices.Backward(c.from) {
+		switch {
+		case s.item:
+			path += "[" + strconv.Itoa(s.index) + "]"
+		case path == "":
+			path = s.name
+		default:
+			path += "." + s.name
+		}
+	}
+	return path
+}
+
+// validate finds what is wrong, and leaves to c where that is.
+func (s *Schema) validate(c *check) (*Violation, error) {
+	d := c.d
 	if s.IsAny() {
 		return nil, d.SkipValue()
 	}
 	wrong := func(got string) (*Violation, error) {
-		return &Violation{Path: path, Expected: s.expected(), Got: got}, nil
+		return &Violation{Expected: s.expected(), Got: got}, nil
 	}
 	kind := d.PeekKind()
 	switch kind {
@@ -265,12 +303,16 @@ func (s *Schema) validate(d *jsontext.Decoder, path string) (*Violation, error) 
 		if !s.allows("object") {
 			return wrong("an object")
 		}
-		return s.validateObject(d, path)
+		return s.validateObject(c)
 	case '[':
 		if !s.allows("array") {
 			return wrong("an array")
 		}
-		return s.validateArray(d, path)
+		return s.validateArray(c)
+	case '"':
+		if s.allows("string") && s.Enum == nil && s.MinLength == nil && s.MaxLength == nil {
+			return nil, d.SkipValue() // whatever it says
+		}
 	}
 	tok, err := d.ReadToken()
 	if err != nil {
@@ -340,35 +382,35 @@ func clip(s string) string {
 	return strconv.Quote(s)
 }
 
-func (s *Schema) validateObject(d *jsontext.Decoder, path string) (*Violation, error) {
+func (s *Schema) validateObject(c *check) (*Violation, error) {
+	d := c.d
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err
 	}
-	under := path
-	if under != "" {
-		under += "."
-	}
 	var seen [maxProperties]bool
 	for d.PeekKind() != '}' {
-		tok, err := d.ReadToken()
+		quoted, err := d.ReadValue()
 		if err != nil {
 			return nil, err
 		}
-		name := tok.String()
-		i := slices.IndexFunc(s.Properties, func(p Property) bool { return p.Name == name })
-		sub := s.Additional
+		i := s.property(quoted)
+		sub, name := s.Additional, ""
 		if i >= 0 {
-			sub = s.Properties[i].Schema
+			sub, name = s.Properties[i].Schema, s.Properties[i].Name
 			seen[i] = true
+		} else {
+			name = unquoted(quoted)
 		}
 		if sub == nil {
 			names := make([]string, len(s.Properties))
 			for i, p := range s.Properties {
 				names[i] = p.Name
 			}
-			return &Violation{Path: under + name, Expected: "one of " + strings.Join(names, ", "), Got: unknownName, Nearest: nearest(name, names)}, nil
+			c.at(step{name: name})
+			return &Violation{Expected: "one of " + strings.Join(names, ", "), Got: unknownName, Nearest: nearest(name, names)}, nil
 		}
-		if v, err := sub.validate(d, under+name); v != nil || err != nil {
+		if v, err := sub.validate(c); v != nil || err != nil {
+			c.at(step{name: name})
 			return v, err
 		}
 	}
@@ -380,19 +422,38 @@ func (s *Schema) validateObject(d *jsontext.Decoder, path string) (*Violation, e
 			if at := slices.IndexFunc(s.Properties, func(o Property) bool { return o.Name == p.Unless }); at >= 0 && seen[at] {
 				continue
 			}
-			return &Violation{Path: under + p.Name, Expected: p.Schema.expected(), Got: "missing"}, nil
+			c.at(step{name: p.Name})
+			return &Violation{Expected: p.Schema.expected(), Got: "missing"}, nil
 		}
 	}
 	return nil, nil
 }
 
-func (s *Schema) validateArray(d *jsontext.Decoder, path string) (*Violation, error) {
+// property is the index of the property of a name that is a JSON string, or -1.
+func (s *Schema) property(quoted jsontext.Value) int {
+	if bytes.IndexByte(quoted, '\\') >= 0 {
+		name := unquoted(quoted)
+		return slices.IndexFunc(s.Properties, func(p Property) bool { return p.Name == name })
+	}
+	name := quoted[1 : len(quoted)-1]
+	return slices.IndexFunc(s.Properties, func(p Property) bool { return p.Name == string(name) })
+}
+
+// unquoted is the text of a JSON string that was read.
+func unquoted(quoted jsontext.Value) string {
+	b, _ := jsontext.AppendUnquote(nil, quoted) // it is valid
+	return string(b)
+}
+
+func (s *Schema) validateArray(c *check) (*Violation, error) {
+	d := c.d
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err
 	}
 	n := 0
 	for ; d.PeekKind() != ']'; n++ {
-		if v, err := s.Items.validate(d, path+"["+strconv.Itoa(n)+"]"); v != nil || err != nil {
+		if v, err := s.Items.validate(c); v != nil || err != nil {
+			c.at(step{item: true, index: n})
 			return v, err
 		}
 	}
@@ -400,7 +461,7 @@ func (s *Schema) validateArray(d *jsontext.Decoder, path string) (*Violation, er
 		return nil, err
 	}
 	if s.MinItems != nil && n < *s.MinItems || s.MaxItems != nil && n > *s.MaxItems {
-		return &Violation{Path: path, Expected: s.expected(), Got: strconv.Itoa(n) + " items"}, nil
+		return &Violation{Expected: s.expected(), Got: strconv.Itoa(n) + " items"}, nil
 	}
 	return nil, nil
 }

@@ -372,12 +372,15 @@ func (s *session) callTool(ctx context.Context, req sdk.Request, p *sdk.CallTool
 	}
 	defer e.leave()
 	ctx = joined{e.ctx, ctx}
-	tools, err := s.visible()
-	if err != nil {
-		return nil, err
-	}
-	if !slices.ContainsFunc(tools, func(t *pipeline.Tool) bool { return t.Name() == p.Name }) {
-		return nil, unknownTool(p.Name, tools)
+	// A list of all is made where there is something to say of them.
+	if !s.isOpen() || s.tools.Scope().Lookup(p.Name) == nil {
+		tools, err := s.visible()
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(tools, func(t *pipeline.Tool) bool { return t.Name() == p.Name }) {
+			return nil, unknownTool(p.Name, tools)
+		}
 	}
 	report, stop := s.startProgress(ctx, e)
 	defer stop()

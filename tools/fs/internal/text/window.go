@@ -101,7 +101,10 @@ func Read(r io.ReaderAt, size int64, offset, limit int) (*Window, error) {
 	return read(r, size, offset, limit, chunkBytes)
 }
 
-// read does it in pieces of chunk bytes, 16 at least.
+// minChunk holds what a piece may leave to the next, and some more.
+const minChunk = 16
+
+// read does it in pieces of chunk bytes, minChunk at least.
 func read(r io.ReaderAt, size int64, offset, limit, chunk int) (*Window, error) {
 	s := scanner{line: 1, first: offset, room: MaxWindowBytes}
 	s.last = offset + limit - 1
@@ -109,10 +112,10 @@ func read(r io.ReaderAt, size int64, offset, limit, chunk int) (*Window, error) 
 		s.last = int(^uint(0) >> 1) // offset+limit is beyond every number
 	}
 	var (
-		buf   = make([]byte, chunk)
-		held  = 0    // bytes at the start of buf that the last piece left
-		utf   []byte // the piece as UTF-8, if the file is UTF-16
-		at    int64  // where the next byte comes from
+		buf   = make([]byte, max(min(int64(chunk), size), minChunk)) // no more than a small file needs
+		held  = 0                                                    // bytes at the start of buf that the last piece left
+		utf   []byte                                                 // the piece as UTF-8, if the file is UTF-16
+		at    int64                                                  // where the next byte comes from
 		enc   Encoding
 		bom   int
 		mime  = unknownType
@@ -272,6 +275,11 @@ func (s *scanner) walk(data []byte) {
 
 // add appends a piece to the open line.
 func (s *scanner) add(piece []byte) {
+	if len(piece) <= MaxLineChars-s.chars && utf8.Valid(piece) { // as most are, which is found eight bytes at a time
+		s.text = append(s.text, piece...)
+		s.chars += utf8.RuneCount(piece)
+		return
+	}
 	for s.chars < MaxLineChars && len(piece) > 0 {
 		r, n := utf8.DecodeRune(piece)
 		s.text = utf8.AppendRune(s.text, r)
