@@ -895,3 +895,39 @@ func skip(t *testing.T, format string, args ...any) {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// peakOf follows how much memory a process has at most, in KiB, until it ends or
+// peak is called. The rusage of a process won't do: it holds what the process had
+// before execve(2), which between vfork and there is the test's own memory
+// (exec_mmap in fs/exec.c).
+func peakOf(cmd *exec.Cmd) (peak func() int) {
+	status := fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)
+	most := 0
+	look := func() bool {
+		text, _ := os.ReadFile(status)
+		_, after, found := strings.Cut(string(text), "VmHWM:") // one that has ended has none
+		if found {
+			n, _ := strconv.Atoi(strings.Fields(after)[0])
+			most = max(most, n)
+		}
+		return found
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	there := look() // before it can have ended
+	go func() {
+		defer close(done)
+		for there {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				there = look()
+			}
+		}
+	}()
+	return func() int {
+		close(stop)
+		<-done
+		return most
+	}
+}
