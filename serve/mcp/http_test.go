@@ -18,6 +18,9 @@ import (
 
 var manySessions = flag.Bool("many-sessions", false, "thousands of sessions over HTTP, not dozens")
 
+// client gives up what hangs.
+var client = &http.Client{Timeout: time.Minute}
+
 const testToken = "sesame-sesame-sesame"
 
 // house is an HTTP front door over fakes.
@@ -121,7 +124,7 @@ func (h *house) request(method, body string, others ...string) *http.Request {
 
 func (h *house) do(method, body string, others ...string) *http.Response {
 	h.t.Helper()
-	r, err := http.DefaultClient.Do(h.request(method, body, others...))
+	r, err := client.Do(h.request(method, body, others...))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -203,7 +206,7 @@ func (h *house) sessionAs(capabilities string) []string {
 // begin makes a call that runs until it is cancelled, and returns when it runs.
 func (h *house) begin(ctx context.Context, s []string) *http.Response {
 	h.t.Helper()
-	r, err := http.DefaultClient.Do(h.request("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"},"name":"say","arguments":{"text":"so far","report":"x","block":true}}}`, s...).WithContext(ctx))
+	r, err := client.Do(h.request("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"},"name":"say","arguments":{"text":"so far","report":"x","block":true}}}`, s...).WithContext(ctx))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -285,7 +288,7 @@ func TestHTTP_Refusals(t *testing.T) {
 	}
 	r := h.request("POST", call("1", "say", "{}"), s...)
 	r.URL.Path = "/other"
-	if got, err := http.DefaultClient.Do(r); err != nil || got.StatusCode != 404 {
+	if got, err := client.Do(r); err != nil || got.StatusCode != 404 {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -371,7 +374,7 @@ func TestHTTP_Messages(t *testing.T) {
 	// A body whose length isn't known is bounded, too.
 	r := h.request("POST", "", s...)
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(call("1", "say", `{"text":"`+strings.Repeat("x", 4000)+`"}`))), -1
-	if got, err := http.DefaultClient.Do(r); err != nil || got.StatusCode != 413 {
+	if got, err := client.Do(r); err != nil || got.StatusCode != 413 {
 		t.Errorf("%v, %v", got, err)
 	}
 	// A version that is to come is told which there are.
@@ -547,7 +550,7 @@ func TestHTTP_SessionsEnd(t *testing.T) {
 			t.Errorf("%s: jobs ended %d times, closed %d times", name, f.jobs, f.close)
 		}
 	}
-	if _, err := http.DefaultClient.Do(h.request("POST", hello)); err == nil {
+	if _, err := client.Do(h.request("POST", hello)); err == nil {
 		t.Error("it still listens")
 	}
 }
@@ -733,7 +736,7 @@ func TestHTTP_ManySessions(t *testing.T) {
 		each.Wait()
 	}
 	round()
-	http.DefaultClient.CloseIdleConnections()
+	client.CloseIdleConnections()
 	settled := func() int {
 		n := runtime.NumGoroutine()
 		soon(t, "quiet", func() bool {
@@ -748,6 +751,6 @@ func TestHTTP_ManySessions(t *testing.T) {
 	for range rounds {
 		round()
 	}
-	http.DefaultClient.CloseIdleConnections()
+	client.CloseIdleConnections()
 	soon(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before+3 })
 }
