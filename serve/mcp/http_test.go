@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 var manySessions = flag.Bool("many-sessions", false, "thousands of sessions over HTTP, not dozens")
@@ -686,6 +688,70 @@ func TestHTTP_SlowBodies(t *testing.T) {
 	if err := h.stop(); err != errSignal {
 		t.Error(err)
 	}
+}
+
+// bearer adds the token, as a client's configuration does.
+type bearer struct{}
+
+func (bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+testToken)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// The SDK's client has all that it expects: a stream of its own, progress,
+// questions, news of none of its requests, and an end.
+func TestHTTP_ClientOfTheSDK(t *testing.T) {
+	h := newHouse(t, nil)
+	asked, progress, ended := make(chan string, 1), make(chan string, 10), make(chan string, 1)
+	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "0"}, &sdk.ClientOptions{
+		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			asked <- r.Params.Message
+			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"decision": allowOnce}}, nil
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params.Message },
+		LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { ended <- fmt.Sprint(r.Params.Data) },
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := c.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: "http://" + h.addr + "/mcp", HTTPClient: &http.Client{Transport: bearer{}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.ListTools(ctx, nil)
+	if err != nil || len(list.Tools) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	p := &sdk.CallToolParams{Name: "say", Arguments: map[string]any{"text": "hi", "ask": true, "report": "a line\n", "wait_ms": 50}}
+	p.SetProgressToken("t")
+	r, err := s.CallTool(ctx, p)
+	if err != nil || r.IsError {
+		t.Fatalf("%v, %v", r, err)
+	}
+	for what, c := range map[string]chan string{"say": asked, "a line": progress} {
+		select {
+		case got := <-c:
+			if !strings.Contains(got, what) {
+				t.Errorf("%q", got)
+			}
+		case <-ctx.Done():
+			t.Fatal(what)
+		}
+	}
+	h.fake("conn-1").jobEnds("j1")
+	select {
+	case got := <-ended:
+		if !strings.Contains(got, "j1") {
+			t.Error(got)
+		}
+	case <-ctx.Done():
+		t.Fatal("the end of a job")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	f := h.fake("conn-1")
+	soon(t, "the end of the session", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.close == 1 })
 }
 
 func TestGate(t *testing.T) {
