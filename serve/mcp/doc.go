@@ -17,5 +17,9 @@
 // past some hundred requests in flight nothing more is read until some have
 // ended.
 //
+// Over HTTP (ServeHTTP) each client that initializes has such a session, and
+// each of its requests a stream of its own: who doesn't read one holds up no
+// other. Who has no business there is refused before anything is read.
+//
 // What is in force, and which tools there are, comes through Session.
 package mcp
