@@ -16,5 +16,9 @@
 // the writers, past some MiB of results that wait for it no call begins, and
 // past a thousand requests in flight more are refused.
 //
+// Over HTTP (ServeHTTP) each client that initializes has such a session, and
+// each of its requests a stream of its own: who doesn't read one holds up no
+// other. Who has no business there is refused before anything is read.
+//
 // What is in force, and which tools there are, comes through Session.
 package mcp

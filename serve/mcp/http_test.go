@@ -14,9 +14,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 var manySessions = flag.Bool("many-sessions", false, "thousands of sessions over HTTP, not dozens")
+
+// client gives up what hangs.
+var client = &http.Client{Timeout: time.Minute}
 
 const testToken = "sesame-sesame-sesame"
 
@@ -121,7 +126,7 @@ func (h *house) request(method, body string, others ...string) *http.Request {
 
 func (h *house) do(method, body string, others ...string) *http.Response {
 	h.t.Helper()
-	r, err := http.DefaultClient.Do(h.request(method, body, others...))
+	r, err := client.Do(h.request(method, body, others...))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -203,7 +208,7 @@ func (h *house) sessionAs(capabilities string) []string {
 // begin makes a call that runs until it is cancelled, and returns when it runs.
 func (h *house) begin(ctx context.Context, s []string) *http.Response {
 	h.t.Helper()
-	r, err := http.DefaultClient.Do(h.request("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"},"name":"say","arguments":{"text":"so far","report":"x","block":true}}}`, s...).WithContext(ctx))
+	r, err := client.Do(h.request("POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":"t"},"name":"say","arguments":{"text":"so far","report":"x","block":true}}}`, s...).WithContext(ctx))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -285,7 +290,7 @@ func TestHTTP_Refusals(t *testing.T) {
 	}
 	r := h.request("POST", call("1", "say", "{}"), s...)
 	r.URL.Path = "/other"
-	if got, err := http.DefaultClient.Do(r); err != nil || got.StatusCode != 404 {
+	if got, err := client.Do(r); err != nil || got.StatusCode != 404 {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -371,7 +376,7 @@ func TestHTTP_Messages(t *testing.T) {
 	// A body whose length isn't known is bounded, too.
 	r := h.request("POST", "", s...)
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(call("1", "say", `{"text":"`+strings.Repeat("x", 4000)+`"}`))), -1
-	if got, err := http.DefaultClient.Do(r); err != nil || got.StatusCode != 413 {
+	if got, err := client.Do(r); err != nil || got.StatusCode != 413 {
 		t.Errorf("%v, %v", got, err)
 	}
 	// A version that is to come is told which there are.
@@ -547,7 +552,7 @@ func TestHTTP_SessionsEnd(t *testing.T) {
 			t.Errorf("%s: jobs ended %d times, closed %d times", name, f.jobs, f.close)
 		}
 	}
-	if _, err := http.DefaultClient.Do(h.request("POST", hello)); err == nil {
+	if _, err := client.Do(h.request("POST", hello)); err == nil {
 		t.Error("it still listens")
 	}
 }
@@ -685,6 +690,70 @@ func TestHTTP_SlowBodies(t *testing.T) {
 	}
 }
 
+// bearer adds the token, as a client's configuration does.
+type bearer struct{}
+
+func (bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+testToken)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// The SDK's client has all that it expects: a stream of its own, progress,
+// questions, news of none of its requests, and an end.
+func TestHTTP_ClientOfTheSDK(t *testing.T) {
+	h := newHouse(t, nil)
+	asked, progress, ended := make(chan string, 1), make(chan string, 10), make(chan string, 1)
+	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "0"}, &sdk.ClientOptions{
+		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			asked <- r.Params.Message
+			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"decision": allowOnce}}, nil
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { progress <- r.Params.Message },
+		LoggingMessageHandler:       func(_ context.Context, r *sdk.LoggingMessageRequest) { ended <- fmt.Sprint(r.Params.Data) },
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := c.Connect(ctx, &sdk.StreamableClientTransport{Endpoint: "http://" + h.addr + "/mcp", HTTPClient: &http.Client{Transport: bearer{}}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.ListTools(ctx, nil)
+	if err != nil || len(list.Tools) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	p := &sdk.CallToolParams{Name: "say", Arguments: map[string]any{"text": "hi", "ask": true, "report": "a line\n", "wait_ms": 50}}
+	p.SetProgressToken("t")
+	r, err := s.CallTool(ctx, p)
+	if err != nil || r.IsError {
+		t.Fatalf("%v, %v", r, err)
+	}
+	for what, c := range map[string]chan string{"say": asked, "a line": progress} {
+		select {
+		case got := <-c:
+			if !strings.Contains(got, what) {
+				t.Errorf("%q", got)
+			}
+		case <-ctx.Done():
+			t.Fatal(what)
+		}
+	}
+	h.fake("conn-1").jobEnds("j1")
+	select {
+	case got := <-ended:
+		if !strings.Contains(got, "j1") {
+			t.Error(got)
+		}
+	case <-ctx.Done():
+		t.Fatal("the end of a job")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	f := h.fake("conn-1")
+	soon(t, "the end of the session", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.close == 1 })
+}
+
 func TestGate(t *testing.T) {
 	g := newGate(10)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -733,7 +802,7 @@ func TestHTTP_ManySessions(t *testing.T) {
 		each.Wait()
 	}
 	round()
-	http.DefaultClient.CloseIdleConnections()
+	client.CloseIdleConnections()
 	settled := func() int {
 		n := runtime.NumGoroutine()
 		soon(t, "quiet", func() bool {
@@ -748,6 +817,6 @@ func TestHTTP_ManySessions(t *testing.T) {
 	for range rounds {
 		round()
 	}
-	http.DefaultClient.CloseIdleConnections()
+	client.CloseIdleConnections()
 	soon(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before+3 })
 }
