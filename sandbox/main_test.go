@@ -102,6 +102,6 @@ func signalByTerminal(op, path string) error {
 	case "nonblock":
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_NONBLOCK)
 	}
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(time.Second) // on a loaded machine the other side may not type for a while
 	return err
 }
