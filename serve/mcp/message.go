@@ -114,12 +114,6 @@ func decode(line []byte) (m message, bad *fault) {
 		*to, err = value(line, dec)
 		return err
 	})
-	if err == errKind {
-		if _, err := pipeline.ParseJSON(line); err != nil {
-			return m, parseError(line, err)
-		}
-		return m, invalid("a message is a JSON object")
-	}
 	if err == nil {
 		if _, err = dec.ReadToken(); err == nil {
 			err = errors.New("something follows the JSON value")
@@ -128,7 +122,14 @@ func decode(line []byte) (m message, bad *fault) {
 		}
 	}
 	if err != nil {
-		return m, parseError(line, problem(err))
+		// What is wrong with JSON is said in one way everywhere.
+		if _, wrong := pipeline.ParseJSON(line); wrong != nil {
+			return m, parseError(line, wrong)
+		}
+		if err == errKind {
+			return m, invalid("a message is a JSON object")
+		}
+		return m, parseError(line, err)
 	}
 	if string(version) != `"2.0"` {
 		return m, invalid(`"jsonrpc" must be "2.0"`)
@@ -242,16 +243,4 @@ func requestID(line []byte) string {
 		return null
 	}
 	return string(id)
-}
-
-// problem is the cause in an error of the decoder, with the place.
-func problem(err error) error {
-	var syn *jsontext.SyntacticError
-	if !errors.As(err, &syn) {
-		return err
-	}
-	if errors.Is(syn.Err, io.ErrUnexpectedEOF) {
-		return errors.New("the JSON value is cut off")
-	}
-	return errors.New(syn.Err.Error() + " at byte " + strconv.FormatInt(syn.ByteOffset, 10))
 }
