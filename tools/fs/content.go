@@ -166,6 +166,21 @@ func (c *cutter) text(s string) string {
 	return s
 }
 
+// presented makes a tool's PresentResult of card, which is for what went well and
+// has its Meta. A call that failed is shown as it was before.
+func presented[A, M any](pending func(A) pipeline.Card, card func(A, M) pipeline.Card) func(A, pipeline.Shown) pipeline.Card {
+	return func(a A, s pipeline.Shown) pipeline.Card {
+		var m M
+		switch {
+		case !s.OK():
+			return pending(a)
+		case !s.Decode(&m):
+			return nil
+		}
+		return card(a, m)
+	}
+}
+
 // pathsMeta is what a card needs of a list of paths.
 type pathsMeta struct {
 	Paths     []string `json:"paths"`

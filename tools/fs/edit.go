@@ -71,21 +71,14 @@ func (t *tools) defineEdit() (*pipeline.Tool, error) {
 		FinalizeContent: t.addContent,
 		Meta:            func(_ EditArgs, v EditValue) any { return v.meta },
 		PresentCall:     pending,
-		PresentResult: func(a EditArgs, s pipeline.Shown) pipeline.Card {
-			var m changeMeta
-			switch {
-			case !s.OK():
-				return pending(a)
-			case !s.Decode(&m):
-				return nil
-			}
+		PresentResult: presented(pending, func(a EditArgs, m changeMeta) pipeline.Card {
 			diffs := a.diffs(m.Path)
 			if len(diffs) == 0 {
 				return nil
 			}
 			diffs[0].Hunks = m.Hunks // those of all edits together
 			return changeCard("Edit "+m.Path, diffs, m.Hunks)
-		},
+		}),
 	})
 }
 

@@ -55,16 +55,7 @@ func (t *tools) defineGlob() (*pipeline.Tool, error) {
 		Meta: func(_ GlobArgs, v GlobValue) any {
 			return pathsOf(len(v.Paths), func(i int) string { return v.Paths[i] }, v.Total, v.Truncated)
 		},
-		PresentResult: func(a GlobArgs, s pipeline.Shown) pipeline.Card {
-			var m pathsMeta
-			switch {
-			case !s.OK():
-				return pending(a)
-			case !s.Decode(&m):
-				return nil
-			}
-			return m.card()
-		},
+		PresentResult: presented(pending, func(_ GlobArgs, m pathsMeta) pipeline.Card { return m.card() }),
 	})
 }
 

@@ -85,20 +85,13 @@ func (t *tools) defineGrep() (*pipeline.Tool, error) {
 		Parallel:        true,
 		PresentCall:     pending,
 		Meta:            metaOfGrep,
-		PresentResult: func(a GrepArgs, s pipeline.Shown) pipeline.Card {
-			var m grepMeta
-			switch {
-			case !s.OK():
-				return pending(a)
-			case !s.Decode(&m):
-				return nil
-			}
+		PresentResult: presented(pending, func(a GrepArgs, m grepMeta) pipeline.Card {
 			card := pipeline.SearchCard{Shape: "paths", Truncated: m.Truncated, Total: m.Total, Files: m.Files}
 			if a.Output == "matches" {
 				card.Shape = "matches"
 			}
 			return card
-		},
+		}),
 	})
 }
 

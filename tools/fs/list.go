@@ -63,17 +63,8 @@ func (t *tools) defineList() (*pipeline.Tool, error) {
 		Meta: func(_ ListArgs, v ListValue) any {
 			return pathsOf(len(v.Entries), func(i int) string { return v.Entries[i].Path }, v.Total, v.Truncated)
 		},
-		PresentCall: pending,
-		PresentResult: func(a ListArgs, s pipeline.Shown) pipeline.Card {
-			var m pathsMeta
-			switch {
-			case !s.OK():
-				return pending(a)
-			case !s.Decode(&m):
-				return nil
-			}
-			return m.card()
-		},
+		PresentCall:   pending,
+		PresentResult: presented(pending, func(_ ListArgs, m pathsMeta) pipeline.Card { return m.card() }),
 	})
 }
 

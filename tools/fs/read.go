@@ -84,20 +84,15 @@ func (t *tools) defineRead() (*pipeline.Tool, error) {
 		Parallel:        true,
 		PresentCall:     pending,
 		Meta:            metaOfRead,
-		PresentResult: func(a ReadArgs, s pipeline.Shown) pipeline.Card {
-			var m readMeta
+		PresentResult: presented(pending, func(a ReadArgs, m readMeta) pipeline.Card {
 			switch {
-			case !s.OK():
-				return pending(a)
-			case !s.Decode(&m):
-				return nil
 			case m.Text != nil:
 				return pipeline.ReadCard{Path: m.Path, Offset: m.Text.Offset, Lines: m.Text.Lines, TotalLines: m.Text.TotalLines, Lang: language(m.Path)}
 			case m.Directory != nil:
 				return m.Directory.card()
 			}
 			return pending(a)
-		},
+		}),
 	})
 }
 

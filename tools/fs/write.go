@@ -65,17 +65,10 @@ func (t *tools) defineWrite() (*pipeline.Tool, error) {
 		Meta:            func(_ WriteArgs, v WriteValue) any { return v.meta },
 		FinalizeContent: t.addContent,
 		PresentCall:     pending,
-		PresentResult: func(a WriteArgs, s pipeline.Shown) pipeline.Card {
-			var m changeMeta
-			switch {
-			case !s.OK():
-				return pending(a)
-			case !s.Decode(&m):
-				return nil
-			}
+		PresentResult: presented(pending, func(a WriteArgs, m changeMeta) pipeline.Card {
 			d := pipeline.FileDiff{Path: m.Path, OldText: m.OldText, NewText: new(cutter).text(a.Content), Hunks: m.Hunks}
 			return changeCard("Write "+m.Path, []pipeline.FileDiff{d}, m.Hunks)
-		},
+		}),
 	})
 }
 
